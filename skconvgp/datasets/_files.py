@@ -1,9 +1,11 @@
 """Reads data sets from a folder of the user, and checks their arrays."""
 
 import os
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +22,8 @@ __all__ = [
 
 DATA_VARIABLE = "SKCONVGP_DATA"
 PARTS = {"train": ("train",), "test": ("test",), "all": ("train", "test")}
+# What reading an archive of arrays raises if bytes are missing or changed.
+DAMAGES = (BadZipFile, EOFError, RuntimeError, ValueError, zlib.error)
 
 
 def find_parts(subset: object) -> tuple[str, ...]:
@@ -58,16 +62,36 @@ def find_file(
 
 def read_arrays(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any]]:
     """Return the named arrays of an ``.npz`` file."""
-    with np.load(path) as arrays:
-        missing = ", ".join(repr(name) for name in names if name not in arrays)
-        if missing:
-            expected = ", ".join(map(repr, names))
-            present = ", ".join(map(repr, arrays.files)) or "none"
-            raise ValueError(
-                f"{str(path)!r} has no array {missing}. Expected are {expected}; the "
-                f"file holds {present}."
-            )
-        return {name: arrays[name] for name in names}
+    try:
+        found, present = _read_archive(path, names)
+    except DAMAGES as error:
+        raise ValueError(
+            f"{str(path)!r} is empty, damaged or no archive of arrays "
+            f"({type(error).__name__}: {error}): download the file, or write it by "
+            "np.savez, once more."
+        ) from error
+    missing = ", ".join(repr(name) for name in names if name not in found)
+    if missing:
+        expected = ", ".join(map(repr, names))
+        listed = ", ".join(map(repr, present)) or "none"
+        raise ValueError(
+            f"{str(path)!r} has no array {missing}. Expected are {expected}; the "
+            f"file holds {listed}."
+        )
+    return found
+
+
+def _read_archive(
+    path: Path, names: Sequence[str]
+) -> tuple[dict[str, NDArray[Any]], list[str]]:
+    """Return those of the named arrays that a file has, and the names of all."""
+    with path.open("rb") as file:  # np.load leaves a damaged file open
+        loaded = np.load(file)
+        if not hasattr(loaded, "files"):
+            raise ValueError("it holds a single array without a name")
+        with loaded:
+            found = {name: loaded[name] for name in names if name in loaded}
+            return found, loaded.files
 
 
 def require_pairs(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:

@@ -6,7 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from skconvgp._settings import is_int
 from skconvgp._typing import FloatArray
+from skconvgp.datasets._counts import require_int
 
 __all__ = [
     "make_doppler",
@@ -58,6 +60,7 @@ def make_doppler(
     >>> X.shape, f"{curve.std():.2f}"
     ((400, 1), '0.29')
     """
+    require_int("n_samples", n_samples, 1)
     x = np.arange(1, n_samples + 1) / n_samples
     y = np.sqrt(x * (1.0 - x)) * np.sin(2.1 * np.pi / (x + 0.05))
     if noise:
@@ -100,6 +103,7 @@ def make_three_bumps(
     >>> X.shape, f"{X[0, 0]:.4f} to {X[-1, 0]:.4f}"
     ((80, 1), '-3.1416 to 3.1416')
     """
+    require_int("n_samples", n_samples, 1)
     x = np.linspace(-np.pi, np.pi, n_samples)
     y = np.sin(2.0 * x) + 3.0 * np.sin(3.0 * x) + 2.0 * np.sin(4.0 * x)
     if noise:
@@ -144,6 +148,7 @@ def make_swissroll_cheesecake(
     >>> X.shape, y.sum().item()
     ((120, 2), 60)
     """
+    require_int("n_samples", n_samples, 1)
     y = np.repeat([0, 1], [n_samples - n_samples // 2, n_samples // 2])
     t = np.concatenate(
         [START + 2.0 * np.pi * TURNS * np.linspace(0.0, 1.0, n) for n in np.bincount(y)]
@@ -198,11 +203,12 @@ def make_rectangles(
     >>> X.shape, sorted(set(y.tolist()))
     ((1200, 1, 28, 28), [0, 1])
     """
+    require_int("n_samples", n_samples, 1)
     least = SHORTEST + DIFFERENCE
-    if side < least:
+    if not is_int(side, least):
         raise ValueError(
-            f"`side` must be at least {least} pixels, for rectangles of {SHORTEST} x "
-            f"{least}, got {side!r}."
+            f"`side` must be an int of at least {least} pixels, for rectangles of "
+            f"{SHORTEST} x {least}, got {side!r}."
         )
     random_state = check_random_state(random_state)
     X = np.zeros((n_samples, 1, side, side))

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import fetch_openml, load_digits
 
+from skconvgp.datasets._counts import require_int
 from skconvgp.datasets._files import (
     as_answer,
     find_file,
@@ -127,7 +128,8 @@ def fetch_mnist(
     FileNotFoundError
         If the folder holds no ``mnist.npz``.
     ValueError
-        If an array of the file is missing, or has another shape or type.
+        If the file is empty or damaged, if an array of it is missing or has another
+        shape or type, or if `n_samples` is no int >= 1.
 
     References
     ----------
@@ -179,7 +181,8 @@ def fetch_cifar10(
     FileNotFoundError
         If the folder holds no ``cifar10.npz``.
     ValueError
-        If an array of the file is missing, or has another shape or type.
+        If the file is empty or damaged, if an array of it is missing or has another
+        shape or type, or if `n_samples` is no int >= 1.
 
     References
     ----------
@@ -202,6 +205,8 @@ def _fetch(
     as_pair: bool,
 ) -> Any:
     names = find_parts(subset)
+    if n_samples is not None:
+        require_int("n_samples", n_samples, 1, also="None or ")
     otherwise = "; leave both out to download the set from OpenML"
     path = find_file(source.file, data_home, otherwise)
     if path is None:

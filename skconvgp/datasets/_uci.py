@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skconvgp.datasets._counts import require_int
 from skconvgp.datasets._files import (
     DATA_VARIABLE,
     as_answer,
@@ -72,7 +73,8 @@ def load_uci(
     Raises
     ------
     ValueError
-        If there is no such table or split, or an array of the file is missing or wrong.
+        If there is no such table or split, if the file is empty or damaged, or if an
+        array of it is missing or wrong.
     FileNotFoundError
         If no folder is named, or it holds no such file.
 
@@ -91,6 +93,7 @@ def load_uci(
     ... )  # doctest: +SKIP
     """
     names = find_parts(subset)
+    require_int("split", split, 0)
     path = _find(name, data_home)
     arrays = read_arrays(path, ["X", "y"])
     X, y = arrays.values()
@@ -136,7 +139,7 @@ def _stored(path: Path, name: str, n: int, split: int) -> dict[str, NDArray[np.i
             f"{str(path)!r}: 'test_idx' must be integers of shape (n_splits, n_test), "
             f"got {tests.dtype} of shape {tests.shape}."
         )
-    if not 0 <= split < len(tests):
+    if split >= len(tests):
         raise ValueError(
             f"`split` of {name!r} must be an int from 0 to {len(tests) - 1}, got "
             f"{split!r}."

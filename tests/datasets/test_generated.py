@@ -88,3 +88,19 @@ def test_rectangles_can_be_repeated():
 def test_images_too_small_for_rectangles_are_refused():
     with pytest.raises(ValueError, match="at least 7 pixels"):
         make_rectangles(1, side=6)
+
+
+@pytest.mark.parametrize("n_samples", [-1, 0, 2.5, True])
+@pytest.mark.parametrize(
+    "make",
+    [make_doppler, make_rectangles, make_swissroll_cheesecake, make_three_bumps],
+)
+def test_a_number_of_samples_is_a_whole_number(make, n_samples):
+    with pytest.raises(ValueError, match=rf"`n_samples` .* int >= 1, got {n_samples}"):
+        make(n_samples)
+
+
+@pytest.mark.parametrize("side", [6, 9.5])
+def test_a_side_is_a_whole_number(side):
+    with pytest.raises(ValueError, match=rf"`side` .*int of at least 7 .*got {side}"):
+        make_rectangles(2, side=side)

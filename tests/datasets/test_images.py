@@ -196,6 +196,43 @@ def test_a_file_with_other_arrays_is_refused(images, case, arrays, tmp_path):
     images.fetch(data_home=tmp_path)  # the other part is as it should be
 
 
+DAMAGED = {
+    "empty": lambda whole: b"",
+    "no archive": lambda whole: b"<!DOCTYPE html>",
+    "half an archive": lambda whole: whole[: len(whole) // 2],
+    "other bytes": lambda whole: whole[:200] + bytes(200) + whole[400:],
+}
+
+
+def refusal(images, folder):
+    """Return what is said of a file that cannot be read."""
+    with pytest.raises(ValueError, match=r"empty, damaged or .*: download") as caught:
+        images.fetch(data_home=folder)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+def test_a_damaged_file_is_named_with_the_remedy(images, case, folder):
+    path = folder / images.file
+    path.write_bytes(DAMAGED[case](path.read_bytes()))
+    assert str(path) in refusal(images, folder)
+
+
+def test_a_file_of_other_contents_is_named(images, arrays, folder):
+    with (folder / images.file).open("wb") as file:
+        np.save(file, arrays["x_train"])
+    assert "a single array" in refusal(images, folder)
+    np.savez(folder / images.file, **arrays | {"x_train": np.array([None])})
+    assert "Object arrays" in refusal(images, folder)
+
+
+@pytest.mark.parametrize("n_samples", [-1, 0, 2.5, True, "3"])
+def test_a_number_of_images_is_a_whole_number(images, n_samples, tmp_path):
+    message = rf"`n_samples` must be None or an int >= 1, got {n_samples!r}"
+    with pytest.raises(ValueError, match=message):  # before the folder is looked into
+        images.fetch(n_samples=n_samples, data_home=tmp_path)
+
+
 def test_without_a_folder_scikit_learn_downloads(images, arrays, monkeypatch):
     def fetch_openml(name, *, version, as_frame):
         assert (name, version, as_frame) == (images.openml, 1, False)

@@ -96,10 +96,25 @@ def test_unknown_set_is_refused(folder):
         load_uci("iris", data_home=folder)
 
 
-@pytest.mark.parametrize("split", [-1, 2])
-def test_split_that_is_not_stored_is_refused(folder, split):
+def test_split_that_is_not_stored_is_refused(folder):
     with pytest.raises(ValueError, match="from 0 to 1, got"):
-        load_uci("yacht", split, data_home=folder)
+        load_uci("yacht", 2, data_home=folder)
+
+
+@pytest.mark.parametrize("name", ["yacht", "magic"])
+@pytest.mark.parametrize("split", [-1, 0.5, True, None])
+def test_split_is_a_whole_number(name, split, folder):
+    with pytest.raises(ValueError, match=rf"`split` must be an int >= 0, got {split}"):
+        load_uci(name, split, data_home=folder)
+
+
+def test_a_damaged_file_is_named_with_the_remedy(folder):
+    path = folder / "uci_classification" / "magic.npz"
+    for contents in (b"", path.read_bytes()[:-30]):
+        path.write_bytes(contents)
+        with pytest.raises(ValueError, match=r"empty, damaged or .*: down") as caught:
+            load_uci("magic", data_home=folder)
+        assert str(path) in str(caught.value)
 
 
 BAD_FILES = {
