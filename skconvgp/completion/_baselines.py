@@ -27,14 +27,15 @@ class SubsetOfData(Part):
     r"""Exact Gaussian process of a subset of the samples.
 
     The subset is the largest whose Gram matrix has no more distinct entries than may be
-    evaluated, :math:`m (m + 1) / 2 \le p \, n (n + 1) / 2`. No entry is completed, and
-    the other samples are not used. A completion should predict better than this
-    baseline at equal cost.
+    evaluated, :math:`m (m + 1) / 2 \le p \, n (n + 1) / 2`. Samples of equal inputs
+    count as one, and are used together. No entry is completed, and the other samples
+    are not used. A completion should predict better than this baseline at equal cost.
 
     Parameters
     ----------
     n_samples : int, default=None
-        Number of samples; None for as many as `observed_fraction` allows.
+        Number of samples with different inputs; None for as many as `observed_fraction`
+        allows.
     selection : str, default="uniform"
         How samples are chosen: "uniform"; "stratified", equally many of each class;
         "kmeans", samples near the centres of clusters by correlation.

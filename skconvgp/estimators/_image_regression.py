@@ -250,8 +250,8 @@ class ImageRegressor(GPRegressor):
         y : array-like of shape (n,) or (n, n_outputs)
             Targets.
         sample_weight : array-like of shape (n,), default=None
-            A weight of 2 is the same as two equal samples for parts without inducing
-            patches, 0 the same as none.
+            A weight of 2 is the same as two equal samples, up to 1000 of them; 0 the
+            same as none.
 
         Returns
         -------

@@ -121,13 +121,14 @@ def extend(estimator: Any, problem: Problem, samples: Samples) -> None:
         The further samples, as they were given.
     """
     process, wanted = estimator._process, _strategy(estimator).n_landmarks
-    n_first = len(process.model.targets)
+    marks = estimator._training.marks  # none with a given matrix
+    n_first = len(process.model.targets if marks is None else np.unique(marks))
     is_second = process.loo_subset is None
     if is_second and wanted is not None and n_first < wanted:
         warn_caller(
             "Landmarks are samples of the first call of `partial_fit`, which had "
-            f"{n_first}, fewer than n_landmarks={wanted}: begin with a larger "
-            "batch.",
+            f"{n_first} different ones, fewer than n_landmarks={wanted}: begin with a "
+            "larger batch.",
             UserWarning,
         )
     add_samples(estimator, problem, samples)

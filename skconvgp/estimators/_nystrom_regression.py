@@ -28,8 +28,8 @@ class NystromCompletedGPRegressor(GPRegressor):
         such as ``kernel__depth``. With "precomputed", X is the Gram matrix in `fit`,
         and in `predict` the covariances of new samples with the training samples.
     n_landmarks : int, default=1000
-        Number of training samples whose columns of the Gram matrix are evaluated; all
-        samples if there are fewer.
+        Number of training samples whose columns of the Gram matrix are evaluated. They
+        have different inputs; all that differ are taken if there are fewer.
     landmarks : str, default="uniform"
         How the landmarks are chosen: "uniform", "stratified", "kmeans",
         "greedy_pivoted", "random_pivoted" or "leverage", as in

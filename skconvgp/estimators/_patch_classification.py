@@ -330,8 +330,8 @@ class PatchGPClassifier(GPClassifier):
         y : array-like of shape (n,)
             Labels.
         sample_weight : array-like of shape (n,), default=None
-            A weight of 2 is the same as two equal samples for given inducing patches
-            and for "unique". 0 is the same as none.
+            A weight of 2 is the same as two equal samples, 0 the same as none; with
+            variational inference by batches nearly so.
 
         Returns
         -------

@@ -250,8 +250,7 @@ class PatchGPRegressor(GPRegressor):
         y : array-like of shape (n,) or (n, n_outputs)
             Targets.
         sample_weight : array-like of shape (n,), default=None
-            A weight of 2 is the same as two equal samples for given inducing patches
-            and for "unique". 0 is the same as none.
+            A weight of 2 is the same as two equal samples, 0 the same as none.
 
         Returns
         -------

@@ -116,7 +116,8 @@ class PatchSearch:
         resources : Resources
             How to compute.
         """
-        terms, given = terms_of(prior.kernel), prior.images()
+        terms = terms_of(prior.kernel)
+        given = prior.images(prior.rows[to_numpy(problem.inputs.first())])
         inducing = choose_inducing(terms, choices, given, resources.generator())
         n, r = min(problem.inputs.n_inputs, LEARNING_IMAGES), inducing.n_features
         values = ROW_COPIES * n * r + SQUARE_COPIES * r**2

@@ -10,8 +10,15 @@ import torch
 from torch import Generator, Tensor
 
 from skconvgp._protocols import CompletedGram, Completion
-from skconvgp.engine import KernelOracle, MatrixOracle, SampleOracle, rows_to_tensor
+from skconvgp.engine import (
+    KernelOracle,
+    MatrixOracle,
+    SampleOracle,
+    rows_to_tensor,
+    to_numpy,
+)
 from skconvgp.exceptions import CompletionError
+from skconvgp.inference import EqualInputs
 from skconvgp.processes._facts import Fact, Unexplained, Unfinished
 from skconvgp.processes._prior import KernelPrior, PlainPrior
 from skconvgp.processes._problem import Problem, Record, entries
@@ -33,6 +40,8 @@ class Completed:
         The matrix.
     diag : Tensor of shape (n,)
         Prior variances of the samples, on the host.
+    n_inputs : int
+        Number of different inputs: those of copies need no entries of their own.
     seconds : float
         Time of the completion.
     facts : list of Fact
@@ -41,6 +50,7 @@ class Completed:
 
     gram: CompletedGram
     diag: Tensor
+    n_inputs: int
     seconds: float
     facts: list[Fact]
 
@@ -74,7 +84,7 @@ class Completed:
         """Return the record of a fit to the matrix, with the facts about it."""
         figures = {
             "relative_rmse": self.gram.relative_rmse,
-            "observed_fraction": self.gram.n_evaluated / entries(len(self.diag)),
+            "observed_fraction": self.gram.n_evaluated / entries(self.n_inputs),
         }
         return replace(
             record,
@@ -86,8 +96,15 @@ class Completed:
 def sample_oracle(
     problem: Problem, prior: PlainPrior, run: Run, n_allowed: int
 ) -> SampleOracle:
-    """Return the oracle from which completions get entries of the Gram matrix."""
+    """Return the oracle from which completions get entries of the Gram matrix.
+
+    Its samples are those with different inputs, the first one of each.
+    """
     codes = None if problem.codes is None else rows_to_tensor(problem.codes)
+    if problem.inputs.n_inputs < len(problem.rows):
+        first = problem.inputs.first()
+        codes = None if codes is None else codes[first]
+        prior = prior.select(to_numpy(first))
     oracle = prior.cached_oracle(run)
     assert isinstance(oracle, KernelOracle | MatrixOracle)
     n_position_pairs = prior.n_position_pairs if isinstance(prior, KernelPrior) else 1
@@ -102,16 +119,30 @@ def complete(
     problem: Problem,
     prior: PlainPrior,
     run: Run,
+    n_allowed: int = 0,
 ) -> Completed:
     """Return the matrix that a strategy completes from a share of the entries.
+
+    It completes the matrix of the different inputs, of which a copy is a row more: so a
+    weight of 2 is the same as two equal samples.
+
+    Parameters
+    ----------
+    completion, fraction, generator : object
+        The strategy, and what it is given.
+    problem, prior, run : object
+        Samples, kernel, and how to compute.
+    n_allowed : int, default=0
+        Entries that progress counts to, if there are more than the share.
 
     Raises
     ------
     CompletionError
         If its factor is not finite.
     """
-    start, n = clock(run.config.device), len(problem.rows)
-    n_allowed = max(n, int(fraction * entries(n)))
+    start, inputs = clock(run.config.device), problem.inputs
+    n = inputs.n_inputs
+    n_allowed = n_allowed or max(n, int(fraction * entries(n)))
     oracle = sample_oracle(problem, prior, run, n_allowed)
     completed = completion.complete(oracle, fraction, generator)
     for name in ("factor", "lift_map"):
@@ -121,9 +152,20 @@ def complete(
                 "all covariances are: change its settings, or report it to its "
                 "authors."
             )
-    diag = oracle.diag()
-    seconds = clock(run.config.device) - start
-    return Completed(completed, diag, seconds, _facts_of(completion, completed))
+    facts, diag = _facts_of(completion, completed), oracle.diag()
+    if n < len(problem.rows):
+        completed, diag = _with_copies(completed, inputs), diag[inputs.of]
+    return Completed(completed, diag, n, clock(run.config.device) - start, facts)
+
+
+def _with_copies(completed: CompletedGram, inputs: EqualInputs) -> CompletedGram:
+    """Return the matrix of all samples, given that of the different inputs."""
+    of, first = inputs.of, inputs.first()
+    return replace(
+        completed,
+        factor=completed.factor[of],
+        anchors=first[completed.anchors.to(first.device)],
+    )
 
 
 def _facts_of(completion: Any, completed: CompletedGram) -> list[Fact]:

@@ -208,4 +208,4 @@ def expanded(prior: ExpansionPrior, rows: NDArray[Any], run: Run) -> Completed:
     gram = CompletedGram(
         features, int_range(0), torch.ones((), dtype=features.dtype, device="cpu"), 0
     )
-    return Completed(gram, diag, clock(run.config.device) - start, [])
+    return Completed(gram, diag, len(diag), clock(run.config.device) - start, [])

@@ -179,15 +179,16 @@ def fit_selected(
     prior: PlainPrior,
     run: Run,
 ) -> Fitted:
-    """Fit to the samples that a selection keeps."""
-    n = len(problem.rows)
+    """Fit to the different inputs that a selection keeps, with all their copies."""
+    n = problem.inputs.n_inputs
     oracle = sample_oracle(problem, prior, run, n_wanted * n)
     selected_indices = selection.select(oracle, parts.fraction, resources.generator())
-    chosen = np.sort(to_numpy(selected_indices))
+    of, kept = to_numpy(problem.inputs.of), to_numpy(selected_indices)
+    chosen = np.flatnonzero(np.isin(of, kept))
     subproblem = problem.take(chosen, is_precomputed=isinstance(prior, MatrixPrior))
     selected = prior.select(chosen)
     process, record = fit(subproblem, selected, run)
-    share = {"observed_fraction": entries(len(chosen)) / entries(n)}
+    share = {"observed_fraction": entries(len(kept)) / entries(n)}
     record = replace(record, report=record.report | share)
     return Fitted(process, record, chosen, selected.indices)
 
@@ -296,15 +297,13 @@ def fit_landmarks(
     run: Run,
 ) -> Fitted:
     """Fit by the columns of landmarks, so that samples can be added."""
-    device, n = run.config.device, len(problem.rows)
-    start = clock(device)
+    n, generator = problem.inputs.n_inputs, resources.generator()
     n_allowed = n * min(n, strategy.n_landmarks or n)
-    oracle = sample_oracle(problem, prior, run, n_allowed)
-    gram = strategy.complete(oracle, 1.0, resources.generator())
-    completed = Completed(gram, oracle.diag(), clock(device) - start, [])
+    completed = complete(strategy, 1.0, generator, problem, prior, run, n_allowed)
     generator = resources.generator()
     process, record = fit(
         problem, prior, run, completed=completed, reservoir_generator=generator
     )
     record = completed.reported(record)
-    return Fitted(process, record, np.arange(n), process.prior.indices)
+    all_indices = np.arange(len(problem.rows))
+    return Fitted(process, record, all_indices, process.prior.indices)

@@ -308,17 +308,18 @@ def _sampled(
 ) -> Tensor:
     """Return patches (m, d) at random places of images drawn at random.
 
-    For an average over flips, every second image is flipped.
+    For an average over flips, they are drawn from the images and their flips.
     """
     of_an_image = kernel.grid(cast(ImageShape, images.shape[1:])).n_patches
     n_images = max(SAMPLED_IMAGES, FEWEST_OF_A_CENTRE * n_patches // of_an_image)
-    order = permutation(len(images), generator)[:n_images]
+    n_views = 2 if is_averaged else 1
+    order = permutation(n_views * len(images), generator)[:n_images]
     n_each = -(-2 * SAMPLED_PATCHES // len(order))
     drawn = []
     for part in slices(len(order), IMAGES_AT_ONCE):
-        given = images[order[part]].to(torch.float64)
-        if is_averaged:
-            given[1::2] = flip(given[1::2])
+        given = images[order[part] % len(images)].to(torch.float64)
+        is_flipped = order[part] >= len(images)
+        given[is_flipped] = flip(given[is_flipped])
         patches = kernel.normalized_patches(given)
         patches = patches.flatten(1, 2).flatten(2)
         keys = uniforms(patches.shape[:2], generator, torch.float32)

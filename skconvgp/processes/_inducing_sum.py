@@ -251,7 +251,7 @@ def choose_inducing(
     choices : tuple of TermChoice
         How to choose, for each term.
     images : Tensor of shape (n, c, h, w)
-        Training images.
+        Different training images.
     generator : torch.Generator
         Source of randomness.
     """

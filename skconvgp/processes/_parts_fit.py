@@ -37,7 +37,7 @@ from skconvgp.processes._parts_prior import PartsPrior, unit_of
 from skconvgp.processes._patch_prior import PatchPrior
 from skconvgp.processes._plan import placement_of_fit
 from skconvgp.processes._prior import KernelPrior
-from skconvgp.processes._problem import Problem, Settings
+from skconvgp.processes._problem import Problem, Settings, first_of_each
 from skconvgp.processes._routes import GPU_SELECTION_COPIES, SELECTION_COPIES, Route
 from skconvgp.processes._run import Resources, Run, clock, run_of_fit
 from skconvgp.processes._views import FitView, SizedFitView, View, see
@@ -93,9 +93,7 @@ class PartChoice:
     ) -> Part:
         """Return the part fitted to training images (n, c, h, w)."""
         both = torch.cat([images, flip(images)]) if is_mirrored else images
-        view, seen = None, both
-        if self.fit_view is not None:
-            view, seen = self.fit_view(both.to(run.config.device))
+        view, seen = self._view(both, run.config.device)
         terms = terms_of(self.kernel)
         if not any(isinstance(term.kernel, PatchKernel) for term in terms):
             # Drawn, as with the same seed each time: images may come in some order.
@@ -110,8 +108,9 @@ class PartChoice:
             return KernelPart(view, prior)
         prior = self._prior(seen)
         choices = (self.inducing,) * len(terms)
+        given = prior.images(prior.rows[first_of_each(prior.rows)])
         inducing = choose_inducing(
-            terms_of(prior.kernel), choices, prior.images(), resources.generator()
+            terms_of(prior.kernel), choices, given, resources.generator()
         )
         used = inducing.n_features * len(images) * torch.float64.itemsize
         what = f"{inducing.n_features} features of {len(images)} images"
@@ -122,6 +121,16 @@ class PartChoice:
         )
         seen = _in_precision(view, both, seen, features.tile_dtype, run)
         return PatchPart.of(view, features, seen, is_averaged=is_mirrored, run=run)
+
+    def _view(self, images: Tensor, device: torch.device) -> tuple[View | None, Tensor]:
+        """Return the view, fitted to different images, and all images through it."""
+        if self.fit_view is None:
+            return None, images
+        first = first_of_each(to_numpy(images.flatten(1)))
+        if len(first) == len(images):
+            return self.fit_view(images.to(device))
+        view, _ = self.fit_view(images[first].to(device))
+        return view, see(view, images, device, images.dtype)
 
     def _prior(self, seen: Tensor) -> KernelPrior:
         """Return the kernel with images (n, c, h, w) as a view shows them."""

@@ -47,7 +47,7 @@ from skconvgp.processes._patch_noise import (
 from skconvgp.processes._patch_prior import PatchPrior
 from skconvgp.processes._patch_reading import Reading, sum_images, unit_of
 from skconvgp.processes._prior import KernelPrior
-from skconvgp.processes._problem import Model, Problem, Record, Settings
+from skconvgp.processes._problem import Model, Problem, Record, Settings, first_of_each
 from skconvgp.processes._run import Resources, Run, clock
 from skconvgp.processes._variational import VariationalProcess
 from skconvgp.processes._variational_fit import Variational
@@ -158,6 +158,9 @@ def plan_patches(
         Candidates, if labels determine their noise.
     """
     terms, n = terms_of(prior.kernel), prior.n_samples
+    # Different ones, so that weights stand for repetitions
+    images = prior.images(prior.rows[first_of_each(prior.rows)])
+    n_images = len(images)
 
     def bytes_of(r: int) -> int:
         n_values = SQUARE_COPIES * r**2 + min(n, RESERVOIR) * r
@@ -167,14 +170,16 @@ def plan_patches(
             n_values = max(n_values, variational.n_values(r))
         return n_values * torch.float64.itemsize
 
-    choices, reason = choices_with_room(terms, choices, prior.image_shape, n, bytes_of)
-    inducing = choose_inducing(terms, choices, prior.images(), generator)
+    choices, reason = choices_with_room(
+        terms, choices, prior.image_shape, n_images, bytes_of
+    )
+    inducing = choose_inducing(terms, choices, images, generator)
     needed = bytes_of(inducing.n_features)
     empty = prior.take(np.arange(0))
     patch_prior = PatchPrior(inducing, empty)
     report = {
         "n_inducing": tuple(len(term.patches) for term in inducing.terms),
-        "inducing_reason": missing_patches(inducing, choices, n) or reason,
+        "inducing_reason": missing_patches(inducing, choices, n_images) or reason,
     }
     return PatchPlan(
         patch_prior, needed, variance, settings, variational, models, report

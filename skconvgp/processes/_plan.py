@@ -182,7 +182,7 @@ class Planner:
             self._require_labels(models[0].likelihood, settings)
         match copy.deepcopy(parts.completion):
             case SubsetOfData() as selection:
-                return self._plan_selected(selection, models, settings)
+                return self._plan_selected(selection, models, problem, settings)
             case Completion() as completion:
                 return self._plan_completed(completion, models, problem, settings)
             case Expansion() as expansion:
@@ -211,7 +211,8 @@ class Planner:
         n, count = len(problem.rows), problem.inputs.n_inputs
         match self.parts.completion:
             case SubsetOfData() as selection:
-                n = count = selection.count(n, self.parts.fraction)
+                count = selection.count(count, self.parts.fraction)
+                n = _most_samples(problem, count)
             case Completion() | Expansion() | Localization():
                 return True
         if count > most or not self.parts.is_direct:
@@ -249,10 +250,14 @@ class Planner:
         return partial(fit_labelled, models_of=self.parts.models_of, settings=settings)
 
     def _plan_selected(
-        self, selection: SubsetOfData, models: list[LabelModel], settings: Settings
+        self,
+        selection: SubsetOfData,
+        models: list[LabelModel],
+        problem: Problem,
+        settings: Settings,
     ) -> Plan:
-        m = selection.count(self.prior.n_samples, self.parts.fraction)
-        route, fit = self._dense(models, settings, m)
+        m = selection.count(problem.inputs.n_inputs, self.parts.fraction)
+        route, fit = self._dense(models, settings, _most_samples(problem, m))
         fit_at = partial(fit_selected, selection, m, fit, self.parts, self.resources)
         return Plan(self.prior, route.size, route.solver, fit_at)
 
@@ -409,6 +414,12 @@ class Planner:
 def _fit_all(fit: DenseFit, problem: Problem, prior: PlainPrior, run: Run) -> Fitted:
     """Fit to all samples."""
     return Fitted(*fit(problem, prior, run), np.arange(problem.n_samples))
+
+
+def _most_samples(problem: Problem, n_inputs: int) -> int:
+    """Return how many samples so many different inputs have at most."""
+    counts = problem.inputs.of.bincount().sort(descending=True).values
+    return int(counts[:n_inputs].sum())
 
 
 def _label_size(models: list[LabelModel], n: int, extra: int) -> Size:

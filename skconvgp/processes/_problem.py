@@ -22,6 +22,7 @@ __all__ = [
     "Record",
     "Settings",
     "entries",
+    "first_of_each",
     "knows_class",
 ]
 
@@ -70,7 +71,7 @@ class Problem:
     @cached_property
     def inputs(self) -> EqualInputs:
         """Which rows have equal inputs, and which are versions of one sample."""
-        inputs = _equal_inputs(self.rows, self.n_versions)
+        inputs = equal_inputs(self.rows, self.n_versions)
         return replace(inputs, n_before=self.n_before)
 
     @property
@@ -328,7 +329,13 @@ class Record:
     facts: Sequence[Fact] = ()
 
 
-def _equal_inputs(rows: NDArray[Any], n_versions: int) -> EqualInputs:
+def first_of_each(rows: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the indices (m,) of the first of each of the different rows (n, d)."""
+    return to_numpy(equal_inputs(rows).first())
+
+
+def equal_inputs(rows: NDArray[Any], n_versions: int = 1) -> EqualInputs:
+    """Return which rows (n, d) are equal, numbered in the order of their first ones."""
     # Hashes are compared, as a dictionary of rows would double the memory of inputs.
     index_of: dict[int, int] = {}
     indices = []

@@ -18,7 +18,6 @@ from tests.helpers.worlds import (
     INPUTS,
     N_NEW,
     WORLDS,
-    Columns,
     N,
     both_sides,
     coarse_covariances,
@@ -71,6 +70,7 @@ class PlainResources:
 
 
 RESOURCES = PlainResources()
+LANDMARKS = Nystrom(6, check_fraction=0.0)  # an error would be noise
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,6 @@ class Task:
     weights: np.ndarray
     amplitude: Any = "profile"
     numbers: np.ndarray = field(default_factory=lambda: np.arange(N))
-    anchors: np.ndarray | None = None  # among the numbers; None to draw them
     codes: np.ndarray | None = None  # of all samples of the world
 
     def problem(self, some=slice(None)):
@@ -99,9 +98,6 @@ class Task:
     @property
     def settings(self):
         return Settings(NOISE, self.amplitude)
-
-    def nystrom(self, count):
-        return Nystrom(count) if self.anchors is None else Columns(self.anchors)
 
     def new(self):
         return WORLDS[self.world].new(self.numbers)

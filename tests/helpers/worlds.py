@@ -3,9 +3,7 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 
-from skconvgp._protocols import CompletedGram
 from skconvgp.kernels import Kernel, PatchKernel, convnet, rbf
 from skconvgp.processes import KernelPrior, MatrixPrior
 from tests.helpers.estimators import digits, tiny_network
@@ -146,27 +144,6 @@ WORLDS = {
     "network": network_world(),
     "patches": patches_world(),
 }
-
-
-@dataclass(frozen=True)
-class Columns:
-    """The textbook's Nyström completion by the columns of given samples."""
-
-    anchors: np.ndarray
-
-    @property
-    def n_landmarks(self):
-        return len(self.anchors)
-
-    def complete(self, oracle, observed_fraction, generator):
-        anchors = torch.as_tensor(self.anchors)
-        columns = oracle.block(None, anchors)
-        lift_map = torch.linalg.inv(torch.linalg.cholesky(columns[anchors])).mT
-        count = columns.numel() + oracle.n_samples
-        return CompletedGram(columns @ lift_map, anchors, lift_map, count)
-
-    def n_values(self, n, observed_fraction):
-        return 2 * n * len(self.anchors)
 
 
 def completed(covariances, anchors):
