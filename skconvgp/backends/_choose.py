@@ -13,6 +13,7 @@ from skconvgp.backends._flips import FlipBackend, flips_outside
 from skconvgp.backends._fused import FusedBackend, FusedTangentBackend, Processor
 from skconvgp.backends._fused_cpu import Extension, missing_extension
 from skconvgp.backends._fused_cuda import Gpu, unusable_gpu
+from skconvgp.backends._patch_tangents import patch_tangents
 from skconvgp.backends._program import Program, lower, lower_with_tangents
 from skconvgp.backends._reference import ReferenceBackend, TangentBackend
 from skconvgp.backends._terms import SumBackend
@@ -87,7 +88,10 @@ class BackendChoice:
     def tangents(self) -> TileBackend:
         """Return the backend that computes values with derivatives by `theta`."""
         if not self.has_tangents or self.processor is None:
-            return TangentBackend(self.kernel)
+            of_patches = patch_tangents(_network(self.kernel))
+            if of_patches is None:
+                return TangentBackend(self.kernel)
+            return self._finished(of_patches)
         if self.terms:
             return self._finished(SumBackend(tuple(t.tangents() for t in self.terms)))
         lowered = lower_with_tangents(

@@ -1,5 +1,6 @@
 """Tiles computed by torch, for any kernel: the definition of every value."""
 
+import copy
 import math
 import threading
 import warnings
@@ -10,10 +11,12 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from skconvgp._protocols import TileCosts
+from skconvgp._protocols import TileBackend, TileCosts
 from skconvgp._tensors import reals
 from skconvgp._typing import ImageShape, Prepared
 from skconvgp.kernels import Kernel
+from skconvgp.kernels._checks import plain_value
+from skconvgp.kernels._hyperparameters import assign_hyperparameters
 from skconvgp.kernels._passes import n_passes
 
 __all__ = ["ReferenceBackend", "TangentBackend"]
@@ -38,7 +41,7 @@ class ReferenceBackend:
 
     def measure(self, image: Tensor) -> TileCosts:
         """Return the bytes that images like this one (1, c, h, w) need."""
-        return _measure(self, image, maps_of_a_position=1)
+        return measured(self, self.kernel, image, maps_of_a_position=1)
 
     def prepare(self, images: Tensor) -> Prepared:
         """Compute what depends on one image alone, for images (n, c, h, w)."""
@@ -74,7 +77,9 @@ class TangentBackend:
 
     def measure(self, image: Tensor) -> TileCosts:
         """Return the bytes that images like this one (1, c, h, w) need."""
-        return _measure(self, image, maps_of_a_position=2)  # a map and its tangent
+        return measured(
+            self, self.kernel, image, maps_of_a_position=2
+        )  # a map and its tangent
 
     def prepare(self, images: Tensor) -> Prepared:
         """Move the images to the last axis; tables would depend on hyperparameters."""
@@ -94,12 +99,16 @@ class TangentBackend:
 
     def _with_tangents(self, first: Tensor, second: Tensor | None) -> Tensor:
         _load_forward_mode()
-        theta = reals(self.kernel.theta, first.device)
+        free = [one for one in self.kernel.hyperparameters if one.is_free]
+        values = reals([plain_value(one.value) for one in free], first.device).unbind()
         columns = [_value(self.kernel, first, second)]
-        for direction in torch.eye(len(theta), dtype=theta.dtype, device=theta.device):
+        for i, one in enumerate(values):
             with _FORWARD_MODE, forward_ad.dual_level():
-                dual = forward_ad.make_dual(theta, direction)  # type: ignore[no-untyped-call]
-                kernel = self.kernel.with_theta(dual)
+                moving = forward_ad.make_dual(one, one)  # type: ignore[no-untyped-call]
+                kernel = copy.deepcopy(self.kernel)
+                assign_hyperparameters(
+                    kernel, free, [*values[:i], moving, *values[i + 1 :]]
+                )
                 value = forward_ad.unpack_dual(  # type: ignore[no-untyped-call]
                     _value(kernel, first, second)
                 )
@@ -123,19 +132,20 @@ def count_bytes(prepared: Prepared) -> int:
     return 0 if prepared is None else prepared.nbytes
 
 
-def _measure(
-    backend: "ReferenceBackend | TangentBackend",
+def measured(
+    backend: TileBackend,
+    kernel: Kernel,
     image: Tensor,
     *,
     maps_of_a_position: int,
 ) -> TileCosts:
-    """Return the costs, measured on one pair."""
+    """Return the costs of a backend of a kernel, measured on one pair."""
     prepared = backend.prepare(image)
     value = backend.cross(prepared, prepared)
     shape = image_shape_of(image)
-    n_positions = backend.kernel.n_positions(shape)
+    n_positions = kernel.n_positions(shape)
     value_shape = tuple(value.shape[2:])
-    of_a_value = n_passes(backend.kernel, shape, n_positions)
+    of_a_value = n_passes(kernel, shape, n_positions)
     return TileCosts(
         image_bytes=count_bytes(prepared),
         pair_bytes=LIVE_MAPS * maps_of_a_position * n_positions * image.itemsize,

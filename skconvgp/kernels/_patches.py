@@ -6,6 +6,7 @@ The formulas: docs/maths.rst, "Patches".
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, cast
 
@@ -246,28 +247,13 @@ class PatchKernel(Kernel):
 
     def cross(self, one: Prepared, two: Prepared) -> Tensor:
         """Return the covariance (n1, n2) of two prepared sets of images."""
-        (first, images), (second, _) = _halves(one), _halves(two)
-        factors = self.factors(_shape_of(images), images)
-        return torch.stack(
-            [
-                self._row(_image(first, i), second, factors)
-                for i in range(images.shape[-1])
-            ]
-        )
+        factors = self.factors(*shape_and_type(one))
+        return torch.stack([self.row(*pair, factors) for pair in rows_of(one, two)])
 
     def diag(self, one: Prepared) -> Tensor:
         """Return the prior variance (n,) of each prepared image."""
-        patches, images = _halves(one)
-        factors = self.factors(_shape_of(images), images)
-        values = [
-            self._row(
-                _image(patches, i),
-                _each(patches, lambda part, i=i: part[..., i : i + 1]),
-                factors,
-            )
-            for i in range(images.shape[-1])
-        ]
-        return torch.cat(values)
+        factors = self.factors(*shape_and_type(one))
+        return torch.cat([self.row(*pair, factors) for pair in rows_of(one)])
 
     def n_positions(self, image_shape: ImageShape) -> int:
         """Return the number of pairs of patches of a pair of images."""
@@ -284,22 +270,40 @@ class PatchKernel(Kernel):
             return factors
         require_resolved(self, "location_lengthscale", length)
         along = [
-            torch.exp(
-                -((one[:, None] - one).to(like) / cast(Scalar, length)).square() / 2
-            )
-            for one in grid.positions()
+            torch.exp(-(steps / cast(Scalar, length)).square() / 2)
+            for steps in _steps(grid, like)
         ]
         return factors * torch.kron(*along)
 
-    def _row(self, image: Prepared, others: Prepared, factors: Tensor) -> Tensor:
-        """Return covariances (n,) of one image with others, group by group."""
+    def squared_distances(self, image_shape: ImageShape, like: Tensor) -> Tensor:
+        """Return the squared distances (m, m) in pixels of the patches of a group."""
+        rows, cols = (one.square() for one in _steps(self.grid(image_shape), like))
+        both = rows[:, None, :, None] + cols[None, :, None, :]
+        return both.reshape(len(rows) * len(cols), -1)
+
+    def row(self, image: Prepared, others: Prepared, factors: Tensor) -> Tensor:
+        """Return covariances of one image with others, group by group.
+
+        Parameters
+        ----------
+        image, others : Prepared
+            As `rows_of` yields them.
+        factors : Tensor of shape (..., g, m, m)
+            Those of `factors`; there may be several of a pair of patches.
+
+        Returns
+        -------
+        row : Tensor of shape (..., n)
+            The covariances, once for each of the factors of a pair.
+        """
         total: Tensor | None = None
-        for group, pairs in enumerate(factors):
+        for group, pairs in enumerate(factors.unbind(-3)):
             mine = _each(image, lambda one, g=group: one[..., g, :])
             theirs = _each(others, lambda one, g=group: one[..., g, :, :].flatten(-2))
             values = self.base_kernel.cross(mine, theirs)
             # Networks give covariances in a higher precision than their maps.
-            value = pairs.reshape(-1).to(values) @ values.reshape(pairs.numel(), -1)
+            flat = pairs.flatten(-2).to(values)
+            value = flat @ values.reshape(flat.shape[-1], -1)
             total = value if total is None else total + value
         assert total is not None
         return total
@@ -406,6 +410,11 @@ def _as_numbers(weights: Any) -> Tensor:
     )
 
 
+def _steps(grid: PatchGrid, like: Tensor) -> list[Tensor]:
+    """Return the distances with signs of positions along each axis."""
+    return [(one[:, None] - one).to(like) for one in grid.positions()]
+
+
 def _is_auto(value: object) -> bool:
     return isinstance(value, str) and value == AUTO
 
@@ -416,7 +425,29 @@ def _mapped(patch_map: PatchMap | str | None, patches: Tensor) -> Tensor:
     return center(patches) if isinstance(patch_map, str) else patch_map.apply(patches)
 
 
-def _halves(prepared: Prepared) -> tuple[Prepared, Tensor]:
+def rows_of(
+    one: Prepared, two: Prepared | None = None
+) -> Iterator[tuple[Prepared, Prepared]]:
+    """Yield the patches of each prepared image, and of those that it meets.
+
+    Parameters
+    ----------
+    one : Prepared
+        Images, as `PatchKernel` prepares them.
+    two : Prepared, optional
+        Images that each of them meets; by default it meets itself.
+    """
+    first, images = halves(one)
+    second = first if two is None else halves(two)[0]
+    for i in range(images.shape[-1]):
+        image = _each(first, lambda part, i=i: part[..., i])
+        if two is None:
+            yield image, _each(first, lambda part, i=i: part[..., i : i + 1])
+        else:
+            yield image, second
+
+
+def halves(prepared: Prepared) -> tuple[Prepared, Tensor]:
     """Return the prepared patches, and the images (c, h, w, n)."""
     assert isinstance(prepared, tuple)
     patches, images = prepared
@@ -424,14 +455,11 @@ def _halves(prepared: Prepared) -> tuple[Prepared, Tensor]:
     return patches, images
 
 
-def _shape_of(images: Tensor) -> ImageShape:
-    """Return the shape of images (c, h, w, n)."""
+def shape_and_type(prepared: Prepared) -> tuple[ImageShape, Tensor]:
+    """Return the shape of prepared images, and a tensor of their type."""
+    images = halves(prepared)[1]
     channels, height, width, _ = images.shape
-    return channels, height, width
-
-
-def _image(prepared: Prepared, index: int) -> Prepared:
-    return _each(prepared, lambda one: one[..., index])
+    return (channels, height, width), images
 
 
 def _each(prepared: Prepared, change: Any) -> Prepared:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
+from torch.autograd import forward_ad
 
 from skconvgp.backends import ReferenceBackend, TangentBackend
 from skconvgp.backends._reference import LIVE_MAPS
@@ -173,3 +174,31 @@ def test_tangents_ask_for_more_memory():
     assert tangent.pair_bytes == 2 * plain.pair_bytes
     assert tangent.value_shape == (1 + len(kernel.theta),)
     assert tangent.value_bytes == tangent.value_shape[0] * plain.value_bytes
+
+
+@dataclass(repr=False)
+class Watched(Unmoved):
+    """Third-party kernel that writes down how many of its settings move."""
+
+    power: float = 2.0
+    power_bounds: tuple[float, float] = (0.1, 10.0)
+
+    def cross(self, one, two):
+        settings = [self.slope, self.power]
+        moving = [s for s in settings if isinstance(s, torch.Tensor)]
+        tangents = [forward_ad.unpack_dual(s).tangent for s in moving]
+        MOVED.append(sum(tangent is not None for tangent in tangents))
+        return super().cross(one, two) ** self.power
+
+
+MOVED = []
+
+
+def test_one_setting_at_a_time_moves():
+    MOVED.clear()
+    backend = TangentBackend(Watched())
+    one = backend.prepare(random_images(2, *SHAPE))
+    value, by_slope, by_power = backend.cross(one, one).unbind(-1)
+    assert MOVED == [0, 1, 1]
+    assert_close(by_slope, by_power)  # the slope is multiplied by the power
+    assert_close(by_slope, value * value.log())
