@@ -82,8 +82,8 @@ class ImageShapeWarning(UserWarning):
     """A flat row was read as a square image because `image_shape` is "auto".
 
     Set `image_shape=(c, h, w)` to confirm the shape, or `image_shape=None` to
-    read each row as a plain vector; both silence the warning. It also warns if the
-    shape of images looks like (h, w, c), with channels last. A shape is warned of once
+    read each row as a plain vector; both silence the warning. It also warns if a
+    setting for rows looks like (h, w, c), with channels last. A shape is warned of once
     in each Python process, workers of joblib included, however often it is fitted.
 
     Examples

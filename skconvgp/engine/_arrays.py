@@ -18,6 +18,7 @@ __all__ = [
     "freeze",
     "frozen_bytes",
     "kernel_shape",
+    "native",
     "pool_images",
     "rows_to_images",
     "rows_to_tensor",
@@ -29,8 +30,16 @@ __all__ = [
 State = TypeVar("State")
 
 
+def native(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array in the byte order of the machine: torch knows no other."""
+    if array.dtype.isnative:
+        return array
+    return array.astype(array.dtype.newbyteorder("="), order="C")
+
+
 def rows_to_tensor(rows: NDArray[Any]) -> Tensor:
     """Return validated rows as a tensor, which shares their memory if it may."""
+    rows = native(rows)
     rows = rows if rows.flags.forc else np.ascontiguousarray(rows)
     return torch.from_numpy(rows if rows.flags.writeable else rows.copy())
 

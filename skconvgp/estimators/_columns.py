@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from skconvgp._typing import ImageShape
 
-__all__ = ["NamedShape", "image_columns", "shape_of_columns"]
+__all__ = [
+    "NamedShape",
+    "image_columns",
+    "require_distinct_names",
+    "shape_of_columns",
+]
 
 # What precedes the index of a value: the name of a step, and the shape (c, h, w).
 FIRST = re.compile(r"(.*_(\d+)x(\d+)x(\d+)_)0")
@@ -25,6 +31,18 @@ def image_columns(name: str, shape: ImageShape) -> list[str]:
     """Return the names of the values of images of a shape, row-major."""
     channels, height, width = shape
     return _names(f"{name}_{channels}x{height}x{width}_", shape)
+
+
+def require_distinct_names(X: object) -> None:
+    """Raise if several columns of a data frame have one name."""
+    columns = getattr(X, "columns", None)
+    names = Counter(() if columns is None else columns)
+    twice = [name for name, count in names.items() if count > 1]
+    if twice:
+        raise ValueError(
+            f"X has {names[twice[0]]} columns of the name {twice[0]!r}: rename all but "
+            "one of them, or pass X.to_numpy()."
+        )
 
 
 def shape_of_columns(X: Any) -> NamedShape | None:

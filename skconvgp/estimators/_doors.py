@@ -10,19 +10,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
 
 from skconvgp._typing import FloatArray
+from skconvgp.estimators._given import (
+    checked_pair,
+    checked_rows,
+    host_samples,
+    host_values,
+    images_to_rows,
+)
 from skconvgp.estimators._repeats import marks_of, warn_of_repeats
 from skconvgp.estimators._resolve import is_precomputed, resolve_kernel
 from skconvgp.estimators._scale import mean_squares, warn_of_scale, warn_of_weights
 from skconvgp.estimators._validation import (
     check_same_shape,
     check_weights,
-    images_to_rows,
     require_many,
     require_symmetric,
-    require_unmasked,
     shape_of_rows,
 )
 from skconvgp.estimators.compute._kept_tiles import resolve_cache_dir, warn_of_unknown
@@ -36,8 +40,6 @@ __all__ = [
     "read_new",
     "read_training",
 ]
-
-DTYPES = [np.float64, np.float32]
 
 
 @dataclass(frozen=True)
@@ -154,9 +156,9 @@ def read_training(
         For :func:`sklearn.utils.validation.validate_data`.
     """
     check_random_state(estimator.random_state)  # an error even if nothing is drawn
-    require_unmasked(y, "y")
+    X, y = host_samples(X), host_values(y, "y")
     rows, given = images_to_rows(X)
-    rows, y = validate_data(estimator, rows, y, dtype=DTYPES, **options)
+    rows, y = checked_pair(estimator, rows, y, **options)
     y = read_y(y)
     if is_precomputed(estimator.kernel):
         return _read_matrix(estimator, rows, y, sample_weight)
@@ -192,11 +194,11 @@ def read_further(
     Rows of a precomputed kernel hold covariances with the samples of `fit`. Parameters
     are those of `read_training`; `prior` and `training` are of the samples so far.
     """
-    require_unmasked(y, "y")
     rows, given = images_to_rows(X)
     if estimator.image_shape_ is not None:
-        check_same_shape(given, estimator.image_shape_)
-    rows, y = validate_data(estimator, rows, y, reset=False, dtype=DTYPES, **options)
+        check_same_shape(estimator, given)
+    y = host_values(y, "y")
+    rows, y = checked_pair(estimator, rows, y, reset=False, **options)
     squares, marks = training.mean_squares, None
     weights, kept = _weigh(sample_weight, rows)
     if isinstance(prior, KernelPrior):
@@ -210,11 +212,12 @@ def read_further(
 
 def read_new(estimator: Any, X: Any) -> NDArray[Any]:
     """Return new samples of a fitted estimator as rows."""
+    X = host_samples(X)
     rows, given = images_to_rows(X)
     if estimator.image_shape_ is not None:
         require_many(tuple(getattr(X, "shape", ())), estimator.image_shape_)
-        check_same_shape(given, estimator.image_shape_)
-    return np.asarray(validate_data(estimator, rows, reset=False, dtype=DTYPES))
+        check_same_shape(estimator, given)
+    return checked_rows(estimator, rows, reset=False)
 
 
 def _read_matrix(

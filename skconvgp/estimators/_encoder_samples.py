@@ -10,17 +10,13 @@ import torch
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import (
-    check_array,
-    check_consistent_length,
-    validate_data,
-)
+from sklearn.utils.validation import check_array, check_consistent_length
 
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.engine import slices, to_tensor
-from skconvgp.estimators._doors import DTYPES
 from skconvgp.estimators._encoder_head import BLOCK
 from skconvgp.estimators._encoder_settings import CLASSES, NUMBERS, EncoderSettings
+from skconvgp.estimators._given import checked_rows, host_values, images_to_rows
 from skconvgp.estimators._labels import (
     as_labels,
     require_classes,
@@ -29,11 +25,7 @@ from skconvgp.estimators._labels import (
 from skconvgp.estimators._regressor import scale_targets, target_columns
 from skconvgp.estimators._resolve import AUTO
 from skconvgp.estimators._scale import mean_squares
-from skconvgp.estimators._validation import (
-    images_to_rows,
-    read_shape,
-    require_unmasked,
-)
+from skconvgp.estimators._validation import read_shape
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.networks import LINEAR, ClassLosses, SampleLosses, SquareLosses
 
@@ -154,7 +146,7 @@ def read_coded_samples(
     """Return training samples; set the attributes that describe X and y."""
     check_random_state(estimator.random_state)
     rows, given = images_to_rows(X)
-    rows = validate_data(estimator, rows, dtype=DTYPES)
+    rows = checked_rows(estimator, rows)
     is_spatial = settings.encoder != LINEAR
     shape = read_shape(
         estimator.image_shape, rows.shape[1], given, is_spatial=is_spatial
@@ -165,7 +157,7 @@ def read_coded_samples(
     units = _whole(rows)
     decoded: Decoded = units
     if y is not None:
-        require_unmasked(y, "y")
+        y = host_values(y, "y")
         check_consistent_length(rows, y)
         decoded = _read_targets(estimator, y, settings)
     return CodedSamples(rows, decoded, units, shape, mean_squares(rows))

@@ -18,6 +18,7 @@ from skconvgp.estimators._candidates import (
     last_step,
     usual_process,
 )
+from skconvgp.estimators._given import host_values
 from skconvgp.estimators._gp import BaseGP
 from skconvgp.estimators._labels import accuracy, logarithms, most_probable
 from skconvgp.estimators._mixture_weights import (
@@ -30,7 +31,7 @@ from skconvgp.estimators._mixture_weights import (
 )
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._resolve import reject, resolve_word
-from skconvgp.estimators._validation import check_weights, require_unmasked
+from skconvgp.estimators._validation import check_weights
 from skconvgp.estimators._warn import ask_each
 
 __all__ = ["KernelEnsembleClassifier"]
@@ -195,8 +196,7 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
         """
         kind = resolve_word(self, "weights", self.weights, NEEDED)
         named = self._require_candidates(NEEDED[kind])
-        require_unmasked(y, "y")
-        labels = column_or_1d(y, warn=True)
+        labels = column_or_1d(host_values(y, "y"), warn=True)
         fitted = _fit_each(named, X, labels, sample_weight)
         weights = check_weights(sample_weight, labels)
         is_used = weights > 0.0

@@ -16,6 +16,7 @@ from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.engine import Placement, compute_at, to_numpy
 from skconvgp.estimators._doors import Training, given_diag, read_new
 from skconvgp.estimators._fact_warnings import warn_of_facts
+from skconvgp.estimators._given import host_samples
 from skconvgp.estimators._kernel_estimator import KernelEstimator
 from skconvgp.estimators._report import FitReport, peak_memory
 from skconvgp.estimators._resolve import PRECOMPUTED
@@ -216,7 +217,7 @@ class BaseGP(KernelEstimator):
         pulled = [
             compute_at(placement, partial(pull_at, one @ dual.T)) for one in choices
         ]
-        shape = np.shape(X)[1:]
+        shape = np.shape(host_samples(X))[1:]
         parts = [part.reshape(len(rows), *shape) for part in pulled]
         return parts[0] if weights is not None else np.stack(parts, axis=1)
 

@@ -14,6 +14,7 @@ from sklearn.utils.multiclass import unique_labels
 from skconvgp._protocols import Expansion, LinkLikelihood
 from skconvgp.estimators._doors import Training
 from skconvgp.estimators._fact_warnings import warn_of_facts
+from skconvgp.estimators._given import host_values
 from skconvgp.estimators._resolve import LIKELIHOODS
 from skconvgp.likelihoods import Gaussian
 from skconvgp.processes import CodedLabelProcess, FeatureProcess, Record
@@ -85,7 +86,7 @@ def first_classes(classes: ArrayLike | None) -> NDArray[Any]:
             "`classes` must be passed on the first call to partial_fit: the labels of "
             "this and of all later calls."
         )
-    labels: NDArray[Any] = unique_labels(classes)
+    labels: NDArray[Any] = unique_labels(host_values(classes, "classes"))
     return labels
 
 

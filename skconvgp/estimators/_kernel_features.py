@@ -9,11 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import (
-    check_consistent_length,
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from skconvgp._ambient import public
 from skconvgp._protocols import Completion, Expansion
@@ -21,14 +17,15 @@ from skconvgp._settings import is_int
 from skconvgp._typing import ImageShape
 from skconvgp.completion import Nystrom, RandomFeatures
 from skconvgp.engine import Placement, compute_at, to_numpy
-from skconvgp.estimators._doors import DTYPES, read_new
+from skconvgp.estimators._doors import read_new
 from skconvgp.estimators._fact_warnings import warn_of_facts
+from skconvgp.estimators._given import checked_rows, host_values, images_to_rows
 from skconvgp.estimators._kernel_estimator import KernelEstimator
 from skconvgp.estimators._labels import as_labels
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._resolve import reject, require_kernel
 from skconvgp.estimators._scale import mean_squares, warn_of_scale
-from skconvgp.estimators._validation import images_to_rows, shape_of_rows
+from skconvgp.estimators._validation import shape_of_rows
 from skconvgp.estimators.compute._resources import EstimatorResources
 from skconvgp.exceptions import NotFiniteError
 from skconvgp.kernels import Kernel, rbf
@@ -284,7 +281,7 @@ class KernelFeatures(
         """Return the samples with their kernel, and set what describes X."""
         check_random_state(self.random_state)
         rows, given = images_to_rows(X)
-        rows = validate_data(self, rows, dtype=DTYPES)
+        rows = checked_rows(self, rows)
         kernel = type(self)._default_kernel() if self.kernel is None else self.kernel
         expected = "None or a kernel of skconvgp.kernels"
         kernel = copy.deepcopy(require_kernel(self, "kernel", kernel, expected))
@@ -301,7 +298,7 @@ class KernelFeatures(
         if y is None:
             expected = "without landmarks='stratified', which needs labels y in `fit`"
             reject(self, "features", expected, part)
-        labels = as_labels(y)
+        labels = as_labels(host_values(y, "y"))
         check_consistent_length(prior.rows, labels)
         return labels
 

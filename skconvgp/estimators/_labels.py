@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from skconvgp._protocols import Likelihood, Targets
 from skconvgp._typing import FloatArray
 from skconvgp.engine import rows_to_tensor
+from skconvgp.estimators._given import host_values
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.processes import Problem
 
@@ -83,7 +84,7 @@ def accuracy(
         As in `score`.
     """
     check_is_fitted(classifier)
-    labels = column_or_1d(y)
+    labels = column_or_1d(host_values(y, "y"))
     predicted = classifier.predict(X)
     score = float(accuracy_score(labels, predicted, sample_weight=sample_weight))
     unknown = np.setdiff1d(labels, classifier.classes_)

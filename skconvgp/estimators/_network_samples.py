@@ -9,19 +9,16 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
 from torch import Tensor
 
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.engine import to_tensor
-from skconvgp.estimators._doors import DTYPES
+from skconvgp.estimators._given import checked_pair, host_values, images_to_rows
 from skconvgp.estimators._network_settings import NetworkSettings
 from skconvgp.estimators._scale import mean_squares, warn_of_units, warn_of_weights
 from skconvgp.estimators._validation import (
     check_weights,
-    images_to_rows,
     read_shape,
-    require_unmasked,
 )
 from skconvgp.networks import CategoricalData, DataTerm, GaussianData
 
@@ -171,9 +168,8 @@ def read_samples(
         For :func:`sklearn.utils.validation.validate_data`.
     """
     check_random_state(estimator.random_state)
-    require_unmasked(y, "y")
     rows, given = images_to_rows(X)
-    rows, y = validate_data(estimator, rows, y, dtype=DTYPES, **options)
+    rows, y = checked_pair(estimator, rows, host_values(y, "y"), **options)
     y, kernel = read_y(y), settings.kernel or settings.target
     is_spatial = settings.make_module is not None or (
         kernel is not None and kernel.is_spatial

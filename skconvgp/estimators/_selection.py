@@ -22,6 +22,7 @@ from skconvgp.estimators._candidates import (
     last_step,
     usual_process,
 )
+from skconvgp.estimators._given import host_values
 from skconvgp.estimators._gp import BaseGP
 from skconvgp.estimators._resolve import is_precomputed, resolve_count
 from skconvgp.estimators._resolve_search import resolve_batch_size
@@ -253,7 +254,7 @@ def selection_report(
     >>> [report.best(score) for score in report.scores]
     ['RBF', 'RBF', 'RBF', 'RBF', 'RBF']
     """
-    named = _named(estimators)
+    named, y = _named(estimators), host_values(y, "y")
     candidates = [_as_estimator(one, y) for one in named.values()]
     judge = _judge_of(candidates)
     fitted = [_fitted(one, X, y) for one in candidates]

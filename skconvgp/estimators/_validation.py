@@ -1,7 +1,9 @@
 """Checks of samples: their shape, their weights, and common mistakes."""
 
 import math
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -12,23 +14,24 @@ from sklearn.utils.validation import check_array, check_consistent_length
 
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.engine import kernel_shape
-from skconvgp.estimators._columns import NamedShape, shape_of_columns
+from skconvgp.estimators._columns import NamedShape
+from skconvgp.estimators._given import host_values
 from skconvgp.estimators._warn import warn_once
 from skconvgp.exceptions import ImageShapeWarning
 from skconvgp.kernels import Kernel
 from skconvgp.kernels._architectures import idle_settings
 
 __all__ = [
+    "channels_are_first",
     "check_same_shape",
     "check_weights",
     "has_channels_last",
-    "images_to_rows",
     "make_generator",
     "normalize_shape",
     "read_shape",
+    "require_channels_first",
     "require_many",
     "require_symmetric",
-    "require_unmasked",
     "resolve_image_shape",
     "shape_of_rows",
     "warn_of_idle",
@@ -40,83 +43,8 @@ ASYMMETRY = 1e-5  # of the largest entry: what rounding in float32 may leave
 COMPARED = 2**18  # entries that are compared with those across the diagonal at once
 CHANNELS = (1, 3, 4)  # of grey images, colours, and colours with their opacity
 MAX_PROPOSALS = 4
-
-
-def images_to_rows(X: Any) -> tuple[Any, ImageShape | None]:
-    """Flatten images to rows; return also their shape (c, h, w), None for rows.
-
-    Rows of a data frame have the shape that names of its columns tell.
-
-    Parameters
-    ----------
-    X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
-        Rows or images. Other arrays are returned for scikit-learn to check.
-    """
-    if isinstance(X, list | tuple):
-        X = _stacked(X)
-    ndim = getattr(X, "ndim", None)
-    _require_samples(X, ndim)
-    if ndim not in (3, 4):
-        return X, shape_of_columns(X)
-    X = np.asarray(X)
-    shape = (1, *X.shape[1:]) if ndim == 3 else tuple(X.shape[1:])
-    return X.reshape(X.shape[0], math.prod(shape)), shape
-
-
-def _stacked(X: Any) -> NDArray[Any]:
-    """Return a sequence of samples as an array."""
-    try:
-        return np.asarray(X)
-    except ValueError as error:
-        raise ValueError(_of_different_sizes(X)) from error
-
-
-def _first_of_each_shape(samples: Any) -> dict[tuple[int, ...], int]:
-    """Return the shapes of samples, each with the index of the first that has it."""
-    first: dict[tuple[int, ...], int] = {}
-    for i, one in enumerate(samples):
-        with suppress(ValueError):  # a sample may itself be uneven
-            first.setdefault(tuple(np.shape(one)), i)
-    return first
-
-
-def _of_different_sizes(samples: Any) -> str:
-    """Return what to say of samples of different sizes: one of each shape."""
-    each = list(_first_of_each_shape(samples).items())[:MAX_PROPOSALS]
-    listed = ", ".join(f"X[{i}] has shape {shape!r}" for shape, i in each)
-    return (
-        f"X holds samples of different sizes ({listed}): bring images to one height, "
-        "width and number of channels, and rows to one length."
-    )
-
-
-def _require_samples(X: Any, ndim: int | None) -> None:
-    """Raise for arrays that scikit-learn would misread, or not explain."""
-    if ndim is not None and ndim > 4:
-        raise ValueError(
-            f"Found array with dim {ndim}, shape {tuple(X.shape)!r}: X must have 2, 3 "
-            "or 4 dimensions, rows (n, d) or images (n, h, w) or (n, c, h, w)."
-        )
-    require_unmasked(X, "X")
-    if ndim in (1, 2) and str(getattr(X, "dtype", "object")) == "object" and len(X):
-        first = np.asarray(X[:1], dtype=object).flat[0]
-        if getattr(first, "ndim", 0):
-            if ndim == 1 and len(_first_of_each_shape(X)) > 1:
-                raise ValueError(_of_different_sizes(X))
-            raise ValueError(
-                f"X holds arrays of shape {np.shape(first)!r} in its cells: join the "
-                "column of images to one array, as by np.stack(X['image'])."
-            )
-
-
-def require_unmasked(values: Any, name: str) -> None:
-    """Raise for masked values, because scikit-learn ignores masks."""
-    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
-        raise ValueError(
-            f"{name} is a masked array with masked values, which would be taken as "
-            f"they are: fill them, as by {name}.filled(value), or leave these samples "
-            "out."
-        )
+# Whether images come from within the package, where channels are first.
+KNOWS_AXES: ContextVar[bool] = ContextVar("KNOWS_AXES", default=False)
 
 
 def shape_of_rows(
@@ -147,12 +75,13 @@ def read_shape(
 
     Parameters are those of `resolve_image_shape`.
     """
+    require_channels_first(image_shape, given)
     shape, is_guess = resolve_image_shape(
         image_shape, n_features, given, is_spatial=is_spatial
     )
     if is_guess:
         _warn_of_guess(shape)
-    if is_spatial:
+    if is_spatial and given is None:
         _warn_of_channels(shape)
     return shape
 
@@ -227,18 +156,51 @@ def _warn_of_guess(shape: ImageShape) -> None:
 def has_channels_last(shape: ImageShape) -> bool:
     """Return whether the shape of the images suggests that channels are last."""
     channels, height, width = shape
-    return width in CHANNELS and channels not in CHANNELS and height not in CHANNELS
+    return width in CHANNELS and channels not in CHANNELS and height > max(CHANNELS)
+
+
+@contextmanager
+def channels_are_first() -> Iterator[None]:
+    """Let transformers take images of any shape, because their axes are known."""
+    token = KNOWS_AXES.set(True)
+    try:
+        yield
+    finally:
+        KNOWS_AXES.reset(token)
+
+
+def require_channels_first(image_shape: object, given: ImageShape | None) -> None:
+    """Raise if images have channels last, as it seems, and no setting says otherwise.
+
+    Parameters are those of `resolve_image_shape`.
+    """
+    if given is None or isinstance(given, NamedShape) or image_shape is None:
+        return
+    if KNOWS_AXES.get():
+        return
+    is_auto = isinstance(image_shape, str) and image_shape == "auto"
+    if not has_channels_last(given) or (
+        not is_auto and normalize_shape(image_shape) == given
+    ):
+        return
+    channels, height, width = given
+    raise ValueError(
+        f"X holds images of shape {given!r}, whose last axis seems to hold the "
+        f"channels, and (c, h, w) are expected: these would be {channels} channels of "
+        f"{height} x {width} pixels. Pass np.moveaxis(X, -1, 1), or set "
+        f"image_shape={given!r} if that is what they are."
+    )
 
 
 def _warn_of_channels(shape: ImageShape) -> None:
-    """Warn if the shape of the images suggests that channels are last."""
+    """Warn if a setting says that rows have channels last, as it seems."""
     channels, height, width = shape
     if has_channels_last(shape):
         warn_once(
-            f"Images are read as (c, h, w) = {shape!r}: {channels} channels of "
+            f"Rows are read as images (c, h, w) = {shape!r}: {channels} channels of "
             f"{height} x {width} pixels. If the last of the axes holds the channels, "
-            "pass np.moveaxis(X, -1, 1), or rows of images that were transposed so; if "
-            "these are series, pass them as (c, 1, length).",
+            "pass rows of images that were transposed by np.moveaxis(X, -1, 1); if "
+            "these are series, set image_shape=(c, 1, length).",
             ImageShapeWarning,
         )
 
@@ -258,14 +220,16 @@ def normalize_shape(image_shape: object) -> ImageShape:
     return channels, height, width
 
 
-def check_same_shape(given: ImageShape | None, fitted: ImageShape) -> None:
+def check_same_shape(estimator: Any, given: ImageShape | None) -> None:
     """Raise if images have another shape than in `fit`; rows have none."""
+    fitted: ImageShape = estimator.image_shape_
     if given is None or isinstance(given, NamedShape):
         return
     if fitted == (math.prod(given), 1, 1):
+        require_channels_first(estimator.image_shape, given)
         return
     if given != fitted:
-        is_last = given == (*fitted[1:], fitted[0])
+        is_last = given == (*fitted[1:], fitted[0]) or has_channels_last(given)
         remedy = " Its last axis has the channels: pass np.moveaxis(X, -1, 1)."
         raise ValueError(
             f"X holds images of shape {given!r} (c, h, w) and the estimator was fitted "
@@ -309,9 +273,8 @@ def check_weights(sample_weight: ArrayLike | None, X: Any) -> FloatArray:
     n_samples = X.shape[0]
     if sample_weight is None:
         return np.ones(n_samples)
-    require_unmasked(sample_weight, "sample_weight")
     weights: FloatArray = check_array(
-        sample_weight,
+        host_values(sample_weight, "sample_weight"),
         ensure_2d=False,
         dtype=np.float64,
         copy=True,  # the model keeps them

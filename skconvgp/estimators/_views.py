@@ -11,6 +11,7 @@ from sklearn.pipeline import Pipeline
 from torch import Tensor
 
 from skconvgp.engine import rows_to_tensor, to_numpy
+from skconvgp.estimators._validation import channels_are_first
 from skconvgp.image_maps import PixelMap, Scattering
 
 __all__ = ["TransformedView", "TransformerFit"]
@@ -30,7 +31,8 @@ class TransformedView:
 
     def __call__(self, images: Tensor) -> Tensor:
         """Return transformed images; rows become images of one pixel."""
-        shown = np.asarray(self.transformer.transform(to_numpy(images)))
+        with channels_are_first():
+            shown = np.asarray(self.transformer.transform(to_numpy(images)))
         seen = rows_to_tensor(shown)
         return seen if seen.ndim == images.ndim else seen.reshape(len(seen), -1, 1, 1)
 
@@ -72,7 +74,9 @@ class TransformerFit:
             If the transformer refuses images.
         """
         try:
-            view = TransformedView(clone(self.transformer).fit(to_numpy(images)))
+            with channels_are_first():
+                fitted = clone(self.transformer).fit(to_numpy(images))
+            view = TransformedView(fitted)
             return view, view(images)
         except ValueError as error:
             raise ValueError(

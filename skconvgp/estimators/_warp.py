@@ -28,6 +28,7 @@ from skconvgp.engine import (
     to_numpy,
 )
 from skconvgp.estimators._doors import Samples, read_new, read_training
+from skconvgp.estimators._given import host_samples
 from skconvgp.estimators._kernel_estimator import KernelEstimator
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._resolve import (
@@ -408,7 +409,7 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
     def _like(self, X: Any, rows: FloatArray) -> FloatArray:
         """Return moved samples in the shape of X, as rows if a frame is wanted."""
         wants_frame = _get_output_config("transform", self)["dense"] != "default"
-        shape = np.shape(X) if isinstance(X, list | tuple) else getattr(X, "shape", ())
+        shape = getattr(host_samples(X), "shape", ())
         return rows if wants_frame or len(shape) < 3 else rows.reshape(shape)
 
     def _read_new(self, X: Any) -> NDArray[Any]:

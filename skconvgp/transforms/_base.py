@@ -17,17 +17,25 @@ from sklearn.base import (
 )
 from sklearn.utils import Tags
 from sklearn.utils._set_output import _get_output_config
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted
 from torch import Tensor
 
 from skconvgp._ambient import public
 from skconvgp._settings import is_number
 from skconvgp._typing import ImageShape
-from skconvgp.engine import Placement, compute_at, rows_to_images, slices, to_numpy
+from skconvgp.engine import (
+    Placement,
+    compute_at,
+    native,
+    rows_to_images,
+    slices,
+    to_numpy,
+)
 from skconvgp.estimators._columns import image_columns
-from skconvgp.estimators._doors import DTYPES, read_new
+from skconvgp.estimators._doors import read_new
+from skconvgp.estimators._given import FLOATS, checked_rows, images_to_rows
 from skconvgp.estimators._resolve import reject, resolve_memory_budget
-from skconvgp.estimators._validation import images_to_rows, read_shape
+from skconvgp.estimators._validation import read_shape
 from skconvgp.estimators.compute._resources import find_device
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.image_maps import ImageBlocks
@@ -155,7 +163,7 @@ class ImageTransformer(TransformerMixin, BaseEstimator):
         placement = find_device(self, is_fitted=False)
         resolve_memory_budget(self, self.memory_budget, placement.device, 0, 1)
         rows, given = images_to_rows(X)
-        rows = validate_data(self, rows, dtype=DTYPES)
+        rows = checked_rows(self, rows)
         shape = read_shape(self.image_shape, rows.shape[1], given, is_spatial=True)
         self.image_shape_ = self.output_shape_ = shape
         return rows_to_images(rows, shape)
@@ -235,7 +243,7 @@ class InvertibleTransformer(ImageTransformer):
         """
         check_is_fitted(self)
         rows, given = images_to_rows(X)
-        rows = check_array(rows, dtype=DTYPES)
+        rows = native(check_array(rows, dtype=FLOATS))
         if given not in (None, self.output_shape_) or (
             rows.shape[1] != self._n_features_out
         ):

@@ -74,7 +74,7 @@ def test_an_array_of_images_of_different_sizes_is_read_as_a_list(estimator):
 @every
 def test_channels_in_the_last_axis(estimator):
     images = random_images(6, 5, 3)
-    with pytest.warns(ImageShapeWarning, match=r"np\.moveaxis\(X, -1, 1\)"):
+    with pytest.raises(ValueError, match=r"np\.moveaxis\(X, -1, 1\)"):
         clone(estimator).fit(images, Y)
     fitted = clone(estimator).fit(np.moveaxis(images, -1, 1), Y)
     method = fitted.predict if hasattr(fitted, "predict") else fitted.transform
@@ -140,7 +140,6 @@ def test_a_channel_more_is_not_taken_for_the_last_axis():
         gp.predict(random_images(4, 4))
 
 
-@pytest.mark.filterwarnings("ignore:Images are read as")
 @pytest.mark.parametrize(
     ("shape", "n_scales", "message"),
     [
@@ -154,8 +153,9 @@ def test_a_channel_more_is_not_taken_for_the_last_axis():
     ],
 )
 def test_images_that_are_too_small_to_scatter(shape, n_scales, message):
+    scattering = ScatteringTransform(J=n_scales, image_shape=shape)
     with pytest.raises(ValueError, match=message):
-        ScatteringTransform(J=n_scales).fit(np.zeros((2, *shape)))
+        scattering.fit(np.zeros((2, *shape)))
 
 
 @both

@@ -13,42 +13,19 @@ from skconvgp import (
     KernelEnsembleClassifier,
     KernelFlowsWarp,
     NystromCompletedGP,
-    gram_gradient,
     gram_matrix,
 )
 from skconvgp.estimators import _warn
 from skconvgp.exceptions import ImageShapeWarning
-from skconvgp.kernels import convnet, dense, rbf
+from skconvgp.kernels import convnet, rbf
 from tests.helpers.estimators import blobs, digits, tiny_network
 
 RNG = np.random.default_rng(0)
 LABELS = np.arange(6) % 2
 
 
-@pytest.fixture
-def images():
-    """Colour images (n, 10, 12, 3), channels last."""
-    return RNG.random((6, 10, 12, 3))
-
-
-def moved(images):
-    return np.moveaxis(images, -1, 1)
-
-
-@pytest.mark.parametrize("take", [np.asarray, torch.as_tensor, list])
-def test_channels_last_are_told(images, take):
-    X = take(images)
-    gp = ConvNetGPClassifier(tiny_network())
-    with pytest.warns(ImageShapeWarning, match=r"10 channels of 12 x 3.*np.moveaxis"):
-        gp.fit(X, LABELS)
-    for compute in (gram_matrix, gram_gradient):
-        _warn.WARNED.clear()
-        with pytest.warns(ImageShapeWarning, match="channels"):
-            compute(tiny_network(), X)
-
-
 @pytest.mark.parametrize("shape", [(8, 8, 1), (9, 5, 4)])
-def test_a_shape_with_channels_last_is_told(shape):
+def test_a_setting_with_channels_last_is_told_for_rows(shape):
     X = RNG.random((6, np.prod(shape)))
     for gp in (
         ConvNetGPRegressor(tiny_network(), image_shape=shape),
@@ -67,11 +44,6 @@ def test_a_shape_with_channels_last_is_told(shape):
 def test_other_images_are_taken_without_a_word(shape):
     ConvNetGPRegressor(tiny_network()).fit(RNG.random((6, *shape)), LABELS)
     gram_matrix(tiny_network(), RNG.random((2, *shape)))
-
-
-def test_kernels_of_vectors_take_any_order(images):
-    ConvNetGPClassifier(dense(depth=1)).fit(images, LABELS)
-    gram_matrix(rbf(1.0), images)
 
 
 @pytest.mark.parametrize("shape", [(6, 1, 1, 8, 8), (6, 1, 1, 1, 2, 2)])

@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline, make_union
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skconvgp import SKOPS_TRUSTED_TYPES, ConvNetGPClassifier
-from skconvgp.exceptions import ImageShapeWarning, TileMemoryError
+from skconvgp.exceptions import TileMemoryError
 from skconvgp.image_maps import Scattering
 from skconvgp.kernels import convnet, rbf
 from skconvgp.transforms import (
@@ -128,7 +128,7 @@ def test_other_images_than_in_fit_are_refused(transformer, images):
         fitted.transform(images[0])
     with pytest.raises(ValueError, match="NaN"):
         fitted.transform(np.full_like(images, np.nan))
-    with pytest.warns(ImageShapeWarning, match=r"np\.moveaxis"):
+    with pytest.raises(ValueError, match=r"np\.moveaxis"):
         clone(transformer).fit(np.ones((9, 24, 16, 4)))
 
 

@@ -22,6 +22,7 @@ from skconvgp.engine import (
     rows_to_tensor,
     to_numpy,
 )
+from skconvgp.estimators._given import FLOATS, host_samples
 from skconvgp.estimators._resolve import resolve_flag, resolve_verbose
 from skconvgp.estimators._series import warn_of_series
 from skconvgp.estimators.compute._function_config import (
@@ -31,7 +32,6 @@ from skconvgp.estimators.compute._function_config import (
 )
 from skconvgp.estimators.compute._progress import ProgressLine
 from skconvgp.estimators.functions._pairs import (
-    FLOATS,
     covariances,
     read_pairs,
     require_finite,
@@ -265,7 +265,7 @@ def gram_vjp(
     by_theta, by_images = compute_at(find_placement("gram_vjp", device), evaluate)
     if by_images is None:
         return to_numpy(by_theta), None
-    shape = pairs.rows[0].shape if pairs.given is None else np.shape(X)
+    shape = pairs.rows[0].shape if pairs.given is None else np.shape(host_samples(X))
     return to_numpy(by_theta), to_numpy(by_images).reshape(shape)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 from torch import Tensor
@@ -13,17 +12,13 @@ from torch import Tensor
 from skconvgp._config import ComputeConfig
 from skconvgp._protocols import TileBackend
 from skconvgp._typing import ImageShape
-from skconvgp.engine import KernelOracle, kernel_shape, rows_to_images
+from skconvgp.engine import KernelOracle, kernel_shape, native, rows_to_images
+from skconvgp.estimators._given import FLOATS, images_to_rows
 from skconvgp.estimators._resolve import is_kernel
-from skconvgp.estimators._validation import (
-    images_to_rows,
-    shape_of_rows,
-)
+from skconvgp.estimators._validation import require_channels_first, shape_of_rows
 from skconvgp.kernels import Kernel
 
-__all__ = ["FLOATS", "Pairs", "covariances", "read_pairs", "require_finite"]
-
-FLOATS = [np.float64, np.float32]  # arrays of other types become float64
+__all__ = ["Pairs", "covariances", "read_pairs", "require_finite"]
 
 
 @dataclass(frozen=True)
@@ -66,7 +61,9 @@ def read_pairs(kernel: Any, X: Any, Y: Any, image_shape: object) -> Pairs:
         raise ValueError(f"`kernel` must be a kernel of skconvgp.kernels, got {found}.")
     rows, given = _sample_rows(X)
     shape = shape_of_rows(kernel, image_shape, rows.shape[1], given)
-    others = () if Y is None else (_matching_rows(Y, rows.shape[1], shape),)
+    others = (
+        () if Y is None else (_matching_rows(Y, rows.shape[1], shape, image_shape),)
+    )
     images = rows_to_images(rows, kernel_shape(kernel, shape))
     kernel = _resolve_by(kernel, images, is_alone=Y is None)
     return Pairs(kernel, shape, (rows, *others), given)
@@ -106,13 +103,16 @@ def require_finite(
 def _sample_rows(X: Any) -> tuple[NDArray[Any], ImageShape | None]:
     """Return samples as rows, and their shape (c, h, w) if they were images."""
     rows, given = images_to_rows(X)
-    return check_array(rows, dtype=FLOATS, input_name="X"), given
+    return native(check_array(rows, dtype=FLOATS, input_name="X")), given
 
 
-def _matching_rows(Y: Any, n_features: int, shape: ImageShape) -> NDArray[Any]:
+def _matching_rows(
+    Y: Any, n_features: int, shape: ImageShape, image_shape: object
+) -> NDArray[Any]:
     """Return samples of Y as rows; raise unless they have the shape of those of X."""
     given_rows, given = images_to_rows(Y)
-    rows: NDArray[Any] = check_array(given_rows, dtype=FLOATS, input_name="Y")
+    require_channels_first(image_shape, given)
+    rows = native(check_array(given_rows, dtype=FLOATS, input_name="Y"))
     is_row = shape == (n_features, 1, 1)
     if rows.shape[1] != n_features or not (is_row or given in (None, shape)):
         raise ValueError(

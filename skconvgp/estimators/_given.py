@@ -1,0 +1,188 @@
+"""What users give as samples, labels and weights: sequences, tensors and frames."""
+
+import math
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.utils.validation import validate_data
+from torch import Tensor
+
+from skconvgp._typing import ImageShape
+from skconvgp.engine import native, to_numpy
+from skconvgp.estimators._columns import require_distinct_names, shape_of_columns
+from skconvgp.estimators._pictures import (
+    holds_pictures,
+    is_picture,
+    stack_pictures,
+)
+
+__all__ = [
+    "FLOATS",
+    "checked_pair",
+    "checked_rows",
+    "host_samples",
+    "host_values",
+    "images_to_rows",
+]
+
+FLOATS = [np.float64, np.float32]  # arrays of other types become float64
+MOST_TOLD = 4
+
+
+def host_values(values: Any, name: str) -> Any:
+    """Return tensors and arrays of other packages as arrays; others as they are.
+
+    A tensor is detached: estimators compute no derivatives for torch's autograd.
+    Masked values are an error, because scikit-learn ignores masks.
+
+    Parameters
+    ----------
+    values : object
+        Samples, labels, targets or weights.
+    name : str
+        Their name in the error.
+    """
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise ValueError(
+            f"{name} is a masked array with masked values, which would be taken as "
+            f"they are: fill them, as by {name}.filled(value), or leave these samples "
+            "out."
+        )
+    if isinstance(values, Tensor):
+        return _of_tensor(values, name)
+    if isinstance(values, list | tuple):
+        has_tensors = any(isinstance(one, Tensor) for one in values)
+        return [host_values(one, name) for one in values] if has_tensors else values
+    if hasattr(values, "__array_namespace__") and not isinstance(values, np.ndarray):
+        return np.asarray(values)
+    return values
+
+
+def _of_tensor(values: Tensor, name: str) -> NDArray[Any]:
+    """Return a tensor as an array, which shares its memory if it may."""
+    if values.layout != torch.strided or values.is_meta or values.is_quantized:
+        raise ValueError(
+            f"{name} is a tensor of layout {values.layout}, type {values.dtype} and "
+            f"device {values.device}, and its numbers have to lie in memory: pass "
+            f"{name}.to_dense() or {name}.dequantize()."
+        )
+    values = values.resolve_conj().resolve_neg()
+    try:
+        return to_numpy(values)
+    except TypeError:  # of what numpy has not; its own other types become float64 too
+        return to_numpy(values.to(torch.float64))
+
+
+def host_samples(X: Any) -> Any:
+    """Return samples that are sequences, pictures or tensors as an array.
+
+    Frames, arrays and what scikit-learn has to refuse are returned as they are.
+    """
+    if is_picture(X):
+        raise ValueError("X is a single picture: pass [X], a list of one picture.")
+    if holds_pictures(X):
+        return stack_pictures(X)
+    X = host_values(X, "X")
+    return _stacked(X) if isinstance(X, list | tuple) else X
+
+
+def images_to_rows(X: Any) -> tuple[Any, ImageShape | None]:
+    """Flatten images to rows; return also their shape (c, h, w), None for rows.
+
+    Rows of a data frame have the shape that names of its columns tell.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+        Rows or images. Other arrays are returned for scikit-learn to check.
+    """
+    X = host_samples(X)
+    ndim = getattr(X, "ndim", None)
+    _require_samples(X, ndim)
+    if ndim not in (3, 4):
+        return X, shape_of_columns(X)
+    X = np.asarray(X)
+    shape = (1, *X.shape[1:]) if ndim == 3 else tuple(X.shape[1:])
+    return X.reshape(X.shape[0], math.prod(shape)), shape
+
+
+def _stacked(X: Any) -> NDArray[Any]:
+    """Return a sequence of samples as an array."""
+    try:
+        return np.asarray(X)
+    except ValueError as error:
+        raise ValueError(_of_different_sizes(X)) from error
+
+
+def _first_of_each_shape(samples: Any) -> dict[tuple[int, ...], int]:
+    """Return the shapes of samples, each with the index of the first that has it."""
+    first: dict[tuple[int, ...], int] = {}
+    for i, one in enumerate(samples):
+        with suppress(ValueError):  # a sample may itself be uneven
+            first.setdefault(tuple(np.shape(one)), i)
+    return first
+
+
+def _of_different_sizes(samples: Any) -> str:
+    """Return what to say of samples of different sizes: one of each shape."""
+    each = list(_first_of_each_shape(samples).items())[:MOST_TOLD]
+    listed = ", ".join(f"X[{i}] has shape {shape!r}" for shape, i in each)
+    return (
+        f"X holds samples of different sizes ({listed}): bring images to one height, "
+        "width and number of channels, and rows to one length."
+    )
+
+
+def _require_samples(X: Any, ndim: int | None) -> None:
+    """Raise for arrays that scikit-learn would misread, or not explain."""
+    if ndim is not None and ndim > 4:
+        raise ValueError(
+            f"Found array with dim {ndim}, shape {tuple(X.shape)!r}: X must have 2, 3 "
+            "or 4 dimensions, rows (n, d) or images (n, h, w) or (n, c, h, w)."
+        )
+    require_distinct_names(X)
+    if ndim in (1, 2) and str(getattr(X, "dtype", "object")) == "object" and len(X):
+        cells = np.asarray(X[:1], dtype=object).ravel().tolist()
+        _require_no_image(X, cells[:1])
+
+
+def _require_no_image(X: Any, cells: list[Any]) -> None:
+    """Raise if the cells of the first row hold images, which cannot become numbers."""
+    if any(map(is_picture, cells)):
+        raise ValueError(
+            "X holds pictures in its cells: pass the column of pictures as a list, as "
+            "by list(X['image'])."
+        )
+    if any(getattr(one, "ndim", 0) for one in cells):
+        if X.ndim == 1 and len(_first_of_each_shape(X)) > 1:
+            raise ValueError(_of_different_sizes(X))
+        raise ValueError(
+            f"X holds arrays of shape {np.shape(cells[0])!r} in its cells: join the "
+            "column of images to one array, as by np.stack(X['image'])."
+        )
+
+
+def checked_rows(estimator: Any, rows: Any, **options: Any) -> NDArray[Any]:
+    """Return rows that `validate_data` of scikit-learn has checked, in native order.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Gets `n_features_in_` and, if X has names, `feature_names_in_`.
+    rows : array-like
+        First result of `images_to_rows`.
+    **options : object
+        For :func:`sklearn.utils.validation.validate_data`.
+    """
+    return native(validate_data(estimator, rows, dtype=FLOATS, **options))
+
+
+def checked_pair(
+    estimator: Any, rows: Any, y: Any, **options: Any
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return rows as `checked_rows` does, and labels or targets."""
+    rows, y = validate_data(estimator, rows, y, dtype=FLOATS, **options)
+    return native(rows), y
