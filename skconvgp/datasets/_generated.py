@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 
 from skconvgp._settings import is_int
 from skconvgp._typing import FloatArray
 from skconvgp.datasets._counts import require_int
+from skconvgp.estimators._validation import random_source
 
 __all__ = [
     "make_doppler",
@@ -64,7 +64,7 @@ def make_doppler(
     x = np.arange(1, n_samples + 1) / n_samples
     y = np.sqrt(x * (1.0 - x)) * np.sin(2.1 * np.pi / (x + 0.05))
     if noise:
-        y = y + noise * check_random_state(random_state).normal(size=n_samples)
+        y = y + noise * random_source(random_state).normal(size=n_samples)
     return x[:, None], y
 
 
@@ -107,7 +107,7 @@ def make_three_bumps(
     x = np.linspace(-np.pi, np.pi, n_samples)
     y = np.sin(2.0 * x) + 3.0 * np.sin(3.0 * x) + 2.0 * np.sin(4.0 * x)
     if noise:
-        y = y + noise * check_random_state(random_state).normal(size=n_samples)
+        y = y + noise * random_source(random_state).normal(size=n_samples)
     return x[:, None], y
 
 
@@ -156,7 +156,7 @@ def make_swissroll_cheesecake(
     radius = (t + np.pi * y) / (2.0 * np.pi)
     X = radius[:, None] * np.column_stack([np.cos(t), np.sin(t)])
     if noise:
-        X = X + noise * check_random_state(random_state).normal(size=X.shape)
+        X = X + noise * random_source(random_state).normal(size=X.shape)
     return X, y
 
 
@@ -210,7 +210,7 @@ def make_rectangles(
             f"`side` must be an int of at least {least} pixels, for rectangles of "
             f"{SHORTEST} x {least}, got {side!r}."
         )
-    random_state = check_random_state(random_state)
+    random_state = random_source(random_state)
     X = np.zeros((n_samples, 1, side, side))
     y = np.empty(n_samples, dtype=np.int64)
     for i in range(n_samples):

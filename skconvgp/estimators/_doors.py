@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._given import (
@@ -25,6 +24,7 @@ from skconvgp.estimators._scale import mean_squares, warn_of_scale, warn_of_weig
 from skconvgp.estimators._validation import (
     check_same_shape,
     check_weights,
+    random_source,
     require_many,
     require_symmetric,
     shape_of_rows,
@@ -155,7 +155,7 @@ def read_training(
     **options : object
         For :func:`sklearn.utils.validation.validate_data`.
     """
-    check_random_state(estimator.random_state)  # an error even if nothing is drawn
+    random_source(estimator.random_state)  # an error even if nothing is drawn
     X, y = host_samples(X), host_values(y, "y")
     rows, given = images_to_rows(X)
     rows, y = checked_pair(estimator, rows, y, **options)

@@ -8,7 +8,6 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_array, check_consistent_length
 
@@ -25,7 +24,7 @@ from skconvgp.estimators._labels import (
 from skconvgp.estimators._regressor import scale_targets, target_columns
 from skconvgp.estimators._resolve import AUTO
 from skconvgp.estimators._scale import mean_squares
-from skconvgp.estimators._validation import read_shape
+from skconvgp.estimators._validation import random_source, read_shape
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.networks import LINEAR, ClassLosses, SampleLosses, SquareLosses
 
@@ -144,7 +143,7 @@ def read_coded_samples(
     estimator: Any, X: Any, y: Any, settings: EncoderSettings
 ) -> CodedSamples:
     """Return training samples; set the attributes that describe X and y."""
-    check_random_state(estimator.random_state)
+    random_source(estimator.random_state)
     rows, given = images_to_rows(X)
     rows = checked_rows(estimator, rows)
     is_spatial = settings.encoder != LINEAR

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from skconvgp._ambient import public
@@ -25,7 +25,7 @@ from skconvgp.estimators._labels import as_labels
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._resolve import reject, require_kernel
 from skconvgp.estimators._scale import mean_squares, warn_of_scale
-from skconvgp.estimators._validation import shape_of_rows
+from skconvgp.estimators._validation import random_source, shape_of_rows
 from skconvgp.estimators.compute._resources import EstimatorResources
 from skconvgp.exceptions import NotFiniteError
 from skconvgp.kernels import Kernel, rbf
@@ -279,7 +279,7 @@ class KernelFeatures(
 
     def _read(self, X: Any) -> KernelPrior:
         """Return the samples with their kernel, and set what describes X."""
-        check_random_state(self.random_state)
+        random_source(self.random_state)
         rows, given = images_to_rows(X)
         rows = checked_rows(self, rows)
         kernel = type(self)._default_kernel() if self.kernel is None else self.kernel

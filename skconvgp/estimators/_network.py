@@ -8,7 +8,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skconvgp._typing import FloatArray, ImageShape
@@ -20,6 +19,7 @@ from skconvgp.estimators._network_training import draw_outputs
 from skconvgp.estimators._resolve import resolve_count
 from skconvgp.estimators._scale import warn_of_scale
 from skconvgp.estimators._trained import TrainedEstimator
+from skconvgp.estimators._validation import random_source
 from skconvgp.estimators.compute._resources import find_device
 from skconvgp.kernels import Kernel, rbf
 from skconvgp.networks import BatchedNetwork
@@ -98,5 +98,5 @@ class BayesianNetwork(TrainedEstimator, BaseEstimator):
                 f"{n_draws} draws: fit with a larger `n_draws`."
             )
         seed = self.random_state if random_state is None else random_state
-        chosen = check_random_state(seed).choice(n_draws, count, replace=False)
+        chosen = random_source(seed).choice(n_draws, count, replace=False)
         return np.moveaxis(latents[chosen], 0, -1)

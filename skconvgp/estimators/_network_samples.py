@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 from torch import Tensor
 
 from skconvgp._typing import FloatArray, ImageShape
@@ -18,6 +17,7 @@ from skconvgp.estimators._network_settings import NetworkSettings
 from skconvgp.estimators._scale import mean_squares, warn_of_units, warn_of_weights
 from skconvgp.estimators._validation import (
     check_weights,
+    random_source,
     read_shape,
 )
 from skconvgp.networks import CategoricalData, DataTerm, GaussianData
@@ -167,7 +167,7 @@ def read_samples(
     **options : object
         For :func:`sklearn.utils.validation.validate_data`.
     """
-    check_random_state(estimator.random_state)
+    random_source(estimator.random_state)
     rows, given = images_to_rows(X)
     rows, y = checked_pair(estimator, rows, host_values(y, "y"), **options)
     y, kernel = read_y(y), settings.kernel or settings.target

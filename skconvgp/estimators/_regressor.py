@@ -12,6 +12,7 @@ from skconvgp._typing import FloatArray
 from skconvgp.engine import to_numpy
 from skconvgp.estimators._doors import Samples, read_training
 from skconvgp.estimators._gp import BaseGP
+from skconvgp.estimators._resolve import resolve_flag
 from skconvgp.estimators._samples import sample_latent
 from skconvgp.estimators._settings import UNINFORMED
 from skconvgp.estimators._warn import warn_caller
@@ -251,6 +252,7 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         keeps_rows : bool, default=True
             Whether a fitted model keeps all training inputs.
         """
+        is_scaled = resolve_flag(self, "normalize_y", self.normalize_y)
         samples = read_training(
             self,
             X,
@@ -261,7 +263,7 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
             y_numeric=True,
         )
         self.y_mean_, self.y_scale_ = scale_targets(
-            target_columns(samples.y), samples.weights, is_scaled=self.normalize_y
+            target_columns(samples.y), samples.weights, is_scaled=is_scaled
         )
         return self._scaled(samples, was_informed=False)
 

@@ -28,6 +28,7 @@ __all__ = [
     "has_channels_last",
     "make_generator",
     "normalize_shape",
+    "random_source",
     "read_shape",
     "require_channels_first",
     "require_many",
@@ -316,7 +317,19 @@ def _fitting_shapes(n_features: int) -> list[ImageShape]:
     return shapes[:MAX_PROPOSALS]
 
 
+def random_source(random_state: Any) -> np.random.RandomState:
+    """Return what `random_state` stands for, in scikit-learn's meaning."""
+    try:
+        source: np.random.RandomState = check_random_state(random_state)
+    except (ValueError, TypeError, OverflowError):
+        raise ValueError(
+            "random_state must be None, an int from 0 to 2**32 - 1 or a "
+            f"numpy.random.RandomState. Got {random_state!r} instead."
+        ) from None
+    return source
+
+
 def make_generator(random_state: Any) -> torch.Generator:
     """Return a source of randomness from scikit-learn's `random_state`."""
-    seed = check_random_state(random_state).randint(2**31 - 1)
+    seed = random_source(random_state).randint(2**31 - 1)
     return torch.Generator().manual_seed(int(seed))

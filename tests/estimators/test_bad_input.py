@@ -382,5 +382,5 @@ def test_memory_budget_is_a_number_or_words(budget):
 @pytest.mark.parametrize("cls", CLASSES)
 def test_seed_that_is_none_is_refused_even_if_nothing_is_drawn(cls):
     X, labels = blobs(12)
-    with pytest.raises(ValueError, match="cannot be used to seed"):
+    with pytest.raises(ValueError, match="random_state must be"):
         cls(rbf(1.0), random_state="a").fit(X, labels)

@@ -138,7 +138,7 @@ def test_landmarks_may_be_stratified():
         ({"device": 3}, ValueError, "'device' parameter of KernelFeatures"),
         ({"dtype": "half"}, ValueError, "'dtype' parameter of KernelFeatures"),
         ({"n_jobs": 0}, ValueError, "'n_jobs' parameter of KernelFeatures"),
-        ({"random_state": "a"}, ValueError, "cannot be used to seed"),
+        ({"random_state": "a"}, ValueError, "random_state must be"),
         ({"kernel": PatchKernel(patch_size=1)}, TypeError, "has no random features"),
         (
             {"features": Nystrom(n_landmarks=5, landmarks="stratified")},

@@ -90,7 +90,7 @@ class Case:
     @property
     def name(self) -> str:
         """Text that tells the case from others."""
-        return repr(self.estimator).replace("\n", " ")
+        return " ".join(repr(self.estimator).split())
 
     def new(self, **params: Any) -> BaseEstimator:
         """Return a copy that is not fitted, with some other settings."""
@@ -139,6 +139,31 @@ def as_arrays(value: object) -> list[np.ndarray]:
     """Return the arrays of a result."""
     parts = value if isinstance(value, tuple | list) else [value]
     return [np.asarray(part) for part in parts]
+
+
+TINY = 1e-12  # smaller values are compared as if they were of this size
+
+
+def assert_same_bits(found, expected):
+    assert list(found) == list(expected)
+    for name, arrays in found.items():
+        for one, other in zip(arrays, expected[name], strict=True):
+            assert one.dtype == other.dtype, name
+            np.testing.assert_array_equal(one, other, err_msg=name)
+
+
+def assert_near(found, expected, rtol):
+    """Compare to a share of the largest value; refusals and names are the same."""
+    assert list(found) == list(expected)
+    for name, arrays in found.items():
+        for one, other in zip(arrays, expected[name], strict=True):
+            if other.dtype.kind not in "fc":
+                np.testing.assert_array_equal(one, other, err_msg=name)
+                continue
+            size = max(np.abs(other).max(initial=0.0), TINY)
+            np.testing.assert_allclose(
+                one, other, rtol=rtol, atol=rtol * size, err_msg=name
+            )
 
 
 def draws(estimator, X, y, new):

@@ -3,11 +3,16 @@
 from contextlib import ExitStack, contextmanager
 from functools import cache
 
-import numpy as np
 import pytest
 import torch
 
-from tests.helpers.public import CASES, FUNCTIONS, as_arrays, fitted_and_results
+from tests.helpers.public import (
+    CASES,
+    FUNCTIONS,
+    as_arrays,
+    assert_same_bits,
+    fitted_and_results,
+)
 
 # Cases are short of samples and steps.
 pytestmark = pytest.mark.filterwarnings(
@@ -90,14 +95,6 @@ def ambient():
         torch.are_deterministic_algorithms_enabled(),
         torch.get_num_threads(),
     )
-
-
-def assert_same_bits(found, expected):
-    assert list(found) == list(expected)
-    for name, arrays in found.items():
-        for one, other in zip(arrays, expected[name], strict=True):
-            assert one.dtype == other.dtype, name
-            np.testing.assert_array_equal(one, other, err_msg=name)
 
 
 @in_every_state

@@ -41,7 +41,7 @@ from skconvgp.processes import (
     SummedPrior,
 )
 
-__all__ = ["EstimatorResources", "find_device", "kernel_prior"]
+__all__ = ["EstimatorResources", "device_of_fit", "find_device", "kernel_prior"]
 
 AnyKernel = TypeVar("AnyKernel", KernelPrior, PatchPrior)
 
@@ -62,6 +62,8 @@ class EstimatorResources:
     def __init__(self, owner: Any, fitted: AnyPrior | None = None) -> None:
         self._owner, self._fitted = owner, fitted
         self.dtype_reason = ""  # why ``dtype="auto"`` is not float32
+        if fitted is None:
+            self._require_settings()
 
     @property
     def solve_dtype(self) -> torch.dtype:
@@ -119,6 +121,15 @@ class EstimatorResources:
     def generator(self) -> Generator:
         """Return a random generator; with a seed, an equal one each time."""
         return make_generator(self._owner.random_state)
+
+    def _require_settings(self) -> None:
+        """Raise for settings that are not allowed: much is computed before `run`."""
+        owner, device = self._owner, device_of_fit(self._owner)
+        resolve_backend(owner, owner.backend)
+        resolve_jobs(owner, owner.n_jobs)
+        resolve_memory_budget(owner, owner.memory_budget, device, 0, 1)
+        resolve_solve_dtype(owner, owner.solve_dtype)
+        resolve_verbose(owner, owner.verbose)
 
     def _at_hand(self, run: Run, fitted: AnyPrior) -> Run:
         """Return how to compute predictions; warn if "fused" is missing here."""
@@ -185,6 +196,13 @@ def find_device(owner: Any, needed: int = 0, *, is_fitted: bool) -> Placement:
         raise ValueError(f"{message}; use device='auto' or 'cpu'.")
     warn_caller(f"{message}: the CPU is used.", UserWarning)
     return Placement(torch.device("cpu"))
+
+
+def device_of_fit(owner: Any) -> torch.device:
+    """Return the device of a fit; raise if it or the precision is not allowed."""
+    device = find_device(owner, is_fitted=False).device
+    resolve_dtype(owner, owner.dtype, device, "torch")
+    return device
 
 
 def kernel_prior(prior: AnyPrior) -> KernelPrior | None:

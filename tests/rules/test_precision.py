@@ -1,0 +1,71 @@
+"""Threads and single precision change results by what the documentation says."""
+
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+import torch
+
+from skconvgp import gram_diag, gram_matrix
+from tests.helpers.estimators import digits
+from tests.helpers.public import CASES, KERNELS, assert_near, fitted_and_results, offers
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::sklearn.exceptions.ConvergenceWarning",
+    "ignore:.* explains .*:UserWarning",
+    "ignore:Features of the completion exceed:UserWarning",
+)
+every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+
+
+@contextmanager
+def threads(count):
+    """Let torch and the compiled code use some threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@every_case
+def test_two_threads_compute_what_one_computes(case):
+    _, expected = fitted_and_results(case)
+    with threads(1 if torch.get_num_threads() > 1 else 2):
+        found = case.results(case.fit())
+    assert_near(found, expected, rtol=1e-5)
+
+
+def size_of(difference, whole):
+    """Return the largest difference, as a share of the largest value."""
+    return np.abs(difference).max() / np.abs(whole).max()
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_covariances_in_single_precision_have_six_digits(kernel):
+    X, _ = digits(6)
+    for function in (gram_matrix, gram_diag):
+        single, double = (
+            function(kernel, X, dtype=dtype) for dtype in ("float32", "float64")
+        )
+        assert size_of(single - double, double) < 1e-5
+
+
+# A search may end elsewhere if its first steps differ.
+FITS = [
+    case
+    for case in CASES
+    if "dtype" in case.estimator.get_params() and "Bayesian" not in case.name
+]
+
+
+@pytest.mark.parametrize("case", FITS, ids=lambda case: case.name)
+def test_fits_in_single_precision_have_three_digits(case):
+    fitted, _ = fitted_and_results(case)
+    other = case.fit(dtype="float32" if fitted.dtype_ == "float64" else "float64")
+    _, _, new = case.data()
+    for name in ("predict_latent", "predict_proba", "bit_probabilities", "transform"):
+        if offers(fitted, name):
+            one, two = (getattr(model, name)(new) for model in (other, fitted))
+            assert size_of(one - two, two) < 1e-3
