@@ -80,8 +80,8 @@ class Nystrom(Part):
     -----
     Estimators complete the matrix of the different inputs: landmarks are drawn among
     these, shares count their entries, and a weight of 2 is the same as two equal
-    samples. Meinel's equation 3.16 inverts all eigenvalues; here those below a relative
-    cut are left out.
+    samples. They warn of classes without a landmark. Meinel's equation 3.16 inverts all
+    eigenvalues; here those below a relative cut are left out.
 
     References
     ----------

@@ -18,6 +18,7 @@ from skconvgp.estimators._doors import Training, given_diag, read_new
 from skconvgp.estimators._fact_warnings import warn_of_facts
 from skconvgp.estimators._given import host_samples
 from skconvgp.estimators._kernel_estimator import KernelEstimator
+from skconvgp.estimators._landmarks import warn_of_uncovered_classes
 from skconvgp.estimators._report import FitReport, peak_memory
 from skconvgp.estimators._resolve import PRECOMPUTED
 from skconvgp.estimators._scale import warn_of_scale
@@ -265,6 +266,7 @@ class BaseGP(KernelEstimator):
             **{"kernel_reason": self._kernel_reason()} | record.report,
         )
         warn_of_facts(record.facts)
+        warn_of_uncovered_classes(self, training, fitted)
 
     def _kernel_reason(self) -> str:
         """Return why the default kernel may suit the samples badly, if it may."""

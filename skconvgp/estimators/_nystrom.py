@@ -15,6 +15,7 @@ from skconvgp.completion._landmarks import LANDMARKS
 from skconvgp.estimators._doors import Samples, read_further
 from skconvgp.estimators._gp import BaseGP, warn_of_prior
 from skconvgp.estimators._growing import publish_extension
+from skconvgp.estimators._landmarks import warn_of_new_classes
 from skconvgp.estimators._resolve import (
     reject,
     resolve_word,
@@ -131,6 +132,7 @@ def extend(estimator: Any, problem: Problem, samples: Samples) -> None:
             "larger batch.",
             UserWarning,
         )
+    warn_of_new_classes(estimator, problem.codes)
     add_samples(estimator, problem, samples)
 
 

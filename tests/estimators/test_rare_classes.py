@@ -1,5 +1,7 @@
 """Classes with a single image, of which leave-one-out tells nothing (ADR 0081)."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 import torch
@@ -12,6 +14,7 @@ from skconvgp import (
     PatchGPClassifier,
 )
 from skconvgp.augmentation import Flip
+from skconvgp.completion import CoarseKernel, Nystrom, SubsetOfData
 from skconvgp.estimators._noise import why_no_choice
 from skconvgp.kernels import convnet, rbf
 from skconvgp.processes import Problem
@@ -23,6 +26,18 @@ ESTIMATORS = {
     "image": lambda: ImageClassifier(random_state=0),
     "patch": lambda: PatchGPClassifier(random_state=0),
 }
+
+
+# The suite ignores this warning elsewhere.
+told_as_error = pytest.mark.filterwarnings("error:None of the:UserWarning")
+
+
+def with_four_of_a_class():
+    """Return 150 digits of a usual class and 4 of a rare one, and their labels."""
+    images, labels = all_digits()
+    usual, rare = (np.flatnonzero(labels == digit) for digit in (3, 8))
+    few = np.r_[usual[:150], rare[:4]]
+    return images[few], np.where(labels[few] == 3, "usual", "rare")
 
 
 def with_few(n_pairs, seed):
@@ -142,3 +157,60 @@ def test_a_noise_that_is_asked_for_is_chosen_and_the_report_is_silent():
     images, labels = digits(12)
     gp = ConvNetGPClassifier(rbf(), noise_variance="loo").fit(images, labels)
     assert gp.fit_report_.noise_reason == ""
+
+
+@pytest.mark.parametrize("is_completion", [False, True])
+@told_as_error
+def test_a_class_without_a_landmark_is_told(is_completion):
+    X, y = with_four_of_a_class()
+
+    def gp(**settings):
+        if is_completion:
+            part = Nystrom(n_landmarks=8, **settings)
+            return ConvNetGPClassifier(rbf(2.0), completion=part, random_state=0)
+        return NystromCompletedGP(rbf(2.0), n_landmarks=8, random_state=0, **settings)
+
+    told = r"None of the 8 landmarks is of the classes \['rare'\].*='stratified'"
+    with pytest.warns(UserWarning, match=told):
+        gp().fit(X, y)
+    stratified = gp(landmarks="stratified").fit(X, y)  # no warning
+    assert set(y[stratified.landmark_indices_]) == {"usual", "rare"}
+
+
+@told_as_error
+def test_a_class_that_a_subset_leaves_out_is_told():
+    X, y = with_four_of_a_class()
+    told = r"None of the 9 samples of the subset .*\['rare'\].*selection='stratified'"
+    for selection in ("uniform", "stratified"):
+        part = SubsetOfData(9, selection)
+        gp = ConvNetGPClassifier(rbf(2.0), completion=part, random_state=0)
+        is_told = selection == "uniform"
+        with pytest.warns(UserWarning, match=told) if is_told else nullcontext():
+            gp.fit(X, y)
+
+
+def test_many_classes_without_landmarks_are_counted():
+    X, _ = digits(60)
+    gp = NystromCompletedGP(rbf(2.0), n_landmarks=10, random_state=0)
+    with pytest.warns(UserWarning, match=r"classes \[.*\] and 11 more, and new"):
+        gp.fit(X, np.arange(60) % 30)
+
+
+@told_as_error
+def test_a_sum_with_a_kernel_of_all_pairs_knows_all_classes():
+    X, y = with_four_of_a_class()
+    part = CoarseKernel(depth=1, exact=Nystrom(n_landmarks=8))
+    gp = ConvNetGPClassifier(tiny_network(), completion=part, random_state=0)
+    gp.fit(X[100:], y[100:])  # no warning
+
+
+@told_as_error
+def test_a_class_that_comes_after_the_landmarks_is_told():
+    X, y = with_four_of_a_class()
+    X, y = X[100:], np.r_[np.full(25, "usual"), np.full(25, "other"), y[150:]]
+    gp = NystromCompletedGP(rbf(2.0), n_landmarks=20, random_state=0)
+    gp.partial_fit(X[:50], y[:50], classes=["other", "rare", "usual"])
+    told = r"None of the 20 landmarks .*\['rare'\].*: begin with a batch"
+    with pytest.warns(UserWarning, match=told):
+        gp.partial_fit(X[50:], y[50:])
+    gp.partial_fit(X[50:] + 0.1, y[50:])  # told once
