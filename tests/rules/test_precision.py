@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from skconvgp import gram_diag, gram_matrix
+from skconvgp import gram_diag, gram_gradient, gram_matrix
 from tests.helpers.estimators import digits
 from tests.helpers.public import CASES, KERNELS, assert_near, fitted_and_results, offers
 
@@ -35,6 +35,16 @@ def test_two_threads_compute_what_one_computes(case):
     with threads(1 if torch.get_num_threads() > 1 else 2):
         found = case.results(case.fit())
     assert_near(found, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_two_threads_compute_the_covariances_of_one(kernel):
+    X, _ = digits(9)
+    with threads(1):
+        expected = gram_gradient(kernel, X)
+    with threads(2):
+        found = gram_gradient(kernel, X)
+    assert_near({"both": found}, {"both": expected}, rtol=1e-5)
 
 
 def size_of(difference, whole):

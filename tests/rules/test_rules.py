@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from skconvgp import SKOPS_TRUSTED_TYPES
+from skconvgp import SKOPS_TRUSTED_TYPES, gram_matrix
+from tests.helpers.estimators import digits
 from tests.helpers.public import (
     CASES,
+    FUNCTIONS,
+    KERNELS,
     N_NEW,
     as_arrays,
     assert_near,
@@ -100,3 +103,23 @@ def test_a_sample_alone_is_as_among_others(case):
             assert_near(
                 {name: alone}, {name: [one[i : i + 1] for one in whole]}, rtol=1e-4
             )
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_repeat_and_leave_shared_generators_alone(name):
+    expected = as_arrays(FUNCTIONS[name]())
+    before = states_of_generators()
+    found = as_arrays(FUNCTIONS[name]())
+    assert states_of_generators() == before
+    assert_same_bits({name: found}, {name: expected})
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_covariances_of_a_sample_alone_are_those_among_others(kernel):
+    X, _ = digits(8)
+    copy = X.copy()
+    whole = gram_matrix(kernel, X)
+    for i in range(0, len(X), 3):
+        alone = gram_matrix(kernel, X[i : i + 1], X)
+        assert_near({"gram": [alone[0]]}, {"gram": [whole[i]]}, rtol=1e-5)
+    np.testing.assert_array_equal(X, copy)
