@@ -124,6 +124,11 @@ class Samples:
     training: Training
 
     @property
+    def is_nothing(self) -> bool:
+        """Whether no sample counts, which only a later batch may say."""
+        return not len(self.weights)
+
+    @property
     def rows(self) -> NDArray[Any]:
         """Inputs (n, d), or the Gram matrix (n, n)."""
         assert self.prior.rows is not None
@@ -170,10 +175,11 @@ def read_training(
     warn_of_unknown(resolve_cache_dir(estimator, cache_dir), kernel)
     shape = shape_of_rows(kernel, estimator.image_shape, rows.shape[1], given)
     estimator.image_shape_ = shape
-    squares, n_given = mean_squares(rows), len(rows)
+    n_given = len(rows)
     weights, kept = _weigh(sample_weight, rows)
     if len(kept) < n_given:
         rows, y = rows[kept], y[kept]
+    squares = mean_squares(rows)
     prior = KernelPrior(kernel, rows, kept, shape).resolved()
     marks = marks_of(rows, y) if hasattr(estimator, "partial_fit") else None
     training = Training(kept, n_given, squares, marks=marks)
@@ -200,10 +206,10 @@ def read_further(
     y = host_values(y, "y")
     rows, y = checked_pair(estimator, rows, y, reset=False, **options)
     squares, marks = training.mean_squares, None
-    weights, kept = _weigh(sample_weight, rows)
-    if isinstance(prior, KernelPrior):
-        warn_of_scale(rows, squares)
-        squares, marks = mean_squares(rows), marks_of(rows[kept], y[kept])
+    weights, kept = _weigh(sample_weight, rows, can_be_zero=True)
+    if isinstance(prior, KernelPrior) and len(kept):
+        warn_of_scale(rows[kept], squares)
+        squares, marks = mean_squares(rows[kept]), marks_of(rows[kept], y[kept])
         warn_of_repeats(marks, training.marks)
     record = Training(kept, len(rows), squares, marks=marks)
     prior = replace(prior, rows=rows[kept], indices=kept)
@@ -241,12 +247,13 @@ def _read_matrix(
 
 
 def _weigh(
-    sample_weight: ArrayLike | None, rows: NDArray[Any]
+    sample_weight: ArrayLike | None, rows: NDArray[Any], *, can_be_zero: bool = False
 ) -> tuple[FloatArray, NDArray[np.intp]]:
     """Return the weights > 0, and the indices of their samples."""
-    weights = check_weights(sample_weight, rows)
+    weights = check_weights(sample_weight, rows, can_be_zero=can_be_zero)
     kept = np.flatnonzero(weights)
-    warn_of_weights(weights[kept])
+    if len(kept):
+        warn_of_weights(weights[kept])
     return weights[kept], kept
 
 

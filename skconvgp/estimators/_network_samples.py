@@ -183,4 +183,5 @@ def read_samples(
     warn_of_weights(weights[kept])
     if settings.make_module is None:
         warn_of_units(rows[kept])
-    return NetworkSamples(rows[kept], y[kept], weights[kept], shape, mean_squares(rows))
+    rows, y = rows[kept], y[kept]
+    return NetworkSamples(rows, y, weights[kept], shape, mean_squares(rows))

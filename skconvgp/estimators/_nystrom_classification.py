@@ -267,7 +267,8 @@ class NystromCompletedGP(GPClassifier):
         classes : array-like of shape (n_classes,), default=None
             All labels that any call will contain; required in the first call.
         sample_weight : array-like of shape (n,), default=None
-            A weight of 2 is the same as two equal samples, 0 the same as none.
+            A weight of 2 is the same as two equal samples, 0 the same as none. A
+            later batch of which no sample counts changes nothing.
 
         Returns
         -------
@@ -278,6 +279,8 @@ class NystromCompletedGP(GPClassifier):
             return self._fit_first(X, y, sample_weight, first_classes(classes))
         require_same_classes(self.classes_, classes)
         further = read_more(self, X, y, sample_weight, read_y=as_labels)
+        if further.is_nothing:
+            return self
         extend(self, *self._further_labels(further))
         return self._calibrate()
 

@@ -245,7 +245,8 @@ class NystromCompletedGPRegressor(GPRegressor):
         y : array-like of shape (n,) or (n, n_outputs)
             Targets.
         sample_weight : array-like of shape (n,), default=None
-            A weight of 2 is the same as two equal samples, 0 the same as none.
+            A weight of 2 is the same as two equal samples, 0 the same as none. A
+            later batch of which no sample counts changes nothing.
 
         Returns
         -------
@@ -257,5 +258,6 @@ class NystromCompletedGPRegressor(GPRegressor):
         further = read_more(
             self, X, y, sample_weight, multi_output=True, y_numeric=True
         )
-        extend(self, *self._further_targets(further))
+        if not further.is_nothing:
+            extend(self, *self._further_targets(further))
         return self

@@ -278,7 +278,8 @@ class PatchGPRegressor(GPRegressor):
         y : array-like of shape (n,) or (n, n_outputs)
             Targets.
         sample_weight : array-like of shape (n,), default=None
-            A weight of 2 is the same as two equal samples, 0 the same as none.
+            A weight of 2 is the same as two equal samples, 0 the same as none. A
+            later batch of which no sample counts changes nothing.
 
         Returns
         -------
@@ -292,7 +293,8 @@ class PatchGPRegressor(GPRegressor):
         further = read_more_images(
             self, X, y, sample_weight, multi_output=True, y_numeric=True
         )
-        extend_with_images(self, *self._further_targets(further))
+        if not further.is_nothing:
+            extend_with_images(self, *self._further_targets(further))
         return self
 
     @public

@@ -295,7 +295,8 @@ class ConvNetGPRegressor(GPRegressor):
         y : array-like of shape (n,) or (n, n_outputs)
             Targets.
         sample_weight : array-like of shape (n,), default=None
-            A weight of 2 is the same as two equal samples, 0 the same as none.
+            A weight of 2 is the same as two equal samples, 0 the same as none. A
+            later batch of which no sample counts changes nothing.
 
         Returns
         -------
@@ -307,5 +308,6 @@ class ConvNetGPRegressor(GPRegressor):
         further = read_more(
             self, X, y, sample_weight, multi_output=True, y_numeric=True
         )
-        add_samples(self, *self._further_targets(further))
+        if not further.is_nothing:
+            add_samples(self, *self._further_targets(further))
         return self

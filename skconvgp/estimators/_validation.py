@@ -269,8 +269,20 @@ def require_symmetric(gram: NDArray[Any]) -> None:
         )
 
 
-def check_weights(sample_weight: ArrayLike | None, X: Any) -> FloatArray:
-    """Return sample weights (n,): ones for None, else finite, >= 0 and not all 0."""
+def check_weights(
+    sample_weight: ArrayLike | None, X: Any, *, can_be_zero: bool = False
+) -> FloatArray:
+    """Return sample weights (n,): ones for None, else finite and >= 0.
+
+    Parameters
+    ----------
+    sample_weight : array-like of shape (n,), or None
+        The weights.
+    X : array
+        Has a row for each of them.
+    can_be_zero : bool, default=False
+        Whether all may be 0.
+    """
     n_samples = X.shape[0]
     if sample_weight is None:
         return np.ones(n_samples)
@@ -291,8 +303,11 @@ def check_weights(sample_weight: ArrayLike | None, X: Any) -> FloatArray:
             "`sample_weight` must be >= 0, its smallest value is "
             f"{float(weights.min())!r}."
         )
-    if not weights.any():
-        raise ValueError("`sample_weight` must not be zero for every sample.")
+    if not can_be_zero and not weights.any():
+        raise ValueError(
+            "`sample_weight` must not be zero for every sample: begin with samples of "
+            "which one counts."
+        )
     return weights
 
 

@@ -253,7 +253,6 @@ def test_names_of_far_more_values_than_there_are_columns():
     assert gp.image_shape_ == (2, 1, 1)
 
 
-@pytest.mark.filterwarnings("ignore:Images are read as")  # of 3 columns of pixels
 @each
 def test_names_of_columns_tell_the_shape(transformer, images):
     fitted = clone(transformer).set_output(transform="pandas").fit(images)
