@@ -1,6 +1,8 @@
 """Gaussian processes on images: infinite networks as scikit-learn estimators."""
 
+from importlib import import_module
 from importlib.metadata import version
+from types import ModuleType
 
 from skconvgp.estimators import (
     SKOPS_TRUSTED_TYPES,
@@ -60,3 +62,18 @@ __all__ = [
     "selection_report",
     "show_versions",
 ]
+
+# What no estimator needs is imported when it is asked for.
+LATER = ("datasets", "display", "transforms")
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Return a public module that is not imported yet."""
+    if name in LATER:
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Return what the package offers, modules that are not imported yet among it."""
+    return sorted({*globals(), *LATER})

@@ -646,6 +646,19 @@ def test_import_loads_no_optional_package():
     assert loaded.isdisjoint(HEAVY)
 
 
+def test_the_package_offers_modules_that_it_has_not_imported():
+    done = run_python("""
+import sys, skconvgp
+assert "skconvgp.transforms" not in sys.modules
+assert {"datasets", "display", "transforms"} <= set(dir(skconvgp))
+print(skconvgp.transforms.Downsample, skconvgp.datasets, skconvgp.display)
+try: skconvgp.nothing
+except AttributeError as error: print(error)
+""")
+    assert done.returncode == 0, done.stderr
+    assert "has no attribute 'nothing'" in done.stdout
+
+
 def test_import_writes_nothing():
     done = imported()
     assert (done.returncode, done.stderr) == (0, "")

@@ -211,6 +211,9 @@ class FitReport:
 
     def _pairs(self) -> str:
         """Return the line on pairs: their number, and the speed of computing them."""
+        if self.part_weights:
+            pairs = f"{self.n_pairs} pairs of samples"
+            return f"{pairs}, of each part, in {self.gram_seconds:.2f} s"
         n_positions = self.n_position_pairs
         each = f", {n_positions} pairs of positions each," if n_positions > 1 else ""
         text = f"{self.n_pairs} pairs{each} in {self.gram_seconds:.2f} s"
@@ -228,7 +231,10 @@ class FitReport:
         if self.parts_reason:
             text += f"; {self.parts_reason}"
         each = zip_longest(self.part_weights, self.part_names, fillvalue="")
-        lines = [text, *(f"{weight:.2g} {name}" for weight, name in each)]
+        shares = [
+            (f"{weight:.2g}" if weight else "left out", name) for weight, name in each
+        ]
+        lines = [text, *(f"{share} {name}" for share, name in shares)]
         return f"\n{' ' * 13}".join(lines)
 
     def _noise(self) -> str:
