@@ -128,7 +128,7 @@ def _learn(
     if isinstance(search, EvidenceSearch | LocalSearch) and search.keeps_noise:
         known = Learned(prior.kernel, NOISE_START)
     settings = settings_of(estimator, problem, planner, known, samples.training)
-    learned, result = search.learn(problem, prior, planner, settings)
+    learned, result = search.learn(problem.informative, prior, planner, settings)
     warn_of_result(estimator, search, result)
     return learned, result
 

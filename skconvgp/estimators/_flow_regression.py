@@ -59,9 +59,10 @@ class KernelFlowsRegressor(BaseCallbacks, GPRegressor):
         Otherwise "auto" takes the noise that was learned with the kernel, or 1e-2 if
         none was learned.
     amplitude : "profile", float or None, default="profile"
-        Mean prior variance of the latent functions, in squared units of the targets.
-        "profile" maximises the evidence in closed form; None keeps the variance of the
-        kernel.
+        Mean prior variance of the latent functions, in squared units of the targets
+        that are fitted. With `normalize_y` these are scaled, and `amplitude_` is a
+        number that is given, times ``y_scale_**2``. "profile" maximises the evidence in
+        closed form; None keeps the variance of the kernel.
     normalize_y : bool, default=True
         Whether each output is shifted and scaled to weighted mean 0 and standard
         deviation 1 for the fit. Predictions are in the units of y either way.

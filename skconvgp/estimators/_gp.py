@@ -94,13 +94,16 @@ class BaseGP(KernelEstimator):
     @property
     def amplitude_(self) -> float | FloatArray:
         """Mean prior variance of the latent functions; an array if they differ."""
-        values = self._fitted.model.amplitude
+        model = self._fitted.model
+        values = model.amplitude * model.scale**2
         return float(values[0]) if (values == values[0]).all() else values
 
     @property
     def dual_coef_(self) -> FloatArray:
         """Coefficients of the covariances with `X_train_` in the latent means."""
-        return self._unless_neighbors("dual_coef_", lambda process: process.dual)
+        return self._unless_neighbors(
+            "dual_coef_", lambda process: process.dual * process.model.scale
+        )
 
     @property
     def solver_state_(self) -> Any:
@@ -189,8 +192,8 @@ class BaseGP(KernelEstimator):
         skconvgp.gram_vjp : Derivatives of any weighted sum of covariances.
         """
         check_is_fitted(self)
-        process, dual = self._process, getattr(self, "dual_coef_", None)
-        prior = process.prior
+        process, prior = self._process, self._process.prior
+        dual = getattr(process, "dual", None)
         if isinstance(prior, MatrixPrior) or dual is None:
             raise ValueError(
                 "Derivatives by inputs need a kernel object and one sum of covariances "
@@ -198,7 +201,7 @@ class BaseGP(KernelEstimator):
                 "not give."
             )
         rows = self._read_new(X)
-        size = (len(rows), dual.shape[1])
+        size, units = (len(rows), dual.shape[1]), process.model.scale
         if weights is None:
             choices = [np.broadcast_to(row, size) for row in np.eye(size[1])]
         else:
@@ -208,7 +211,7 @@ class BaseGP(KernelEstimator):
                     f"`weights` must have one for each sample and latent function, "
                     f"shape {size!r}, got {given.shape!r}."
                 )
-            choices = [given]
+            choices, units = [given * (units / units.max())], units.max(keepdims=True)
         resources = self._resources()
 
         def pull_at(sums: FloatArray, placement: Placement) -> FloatArray:
@@ -219,7 +222,10 @@ class BaseGP(KernelEstimator):
             compute_at(placement, partial(pull_at, one @ dual.T)) for one in choices
         ]
         shape = np.shape(host_samples(X))[1:]
-        parts = [part.reshape(len(rows), *shape) for part in pulled]
+        parts = [
+            part.reshape(len(rows), *shape) * unit
+            for part, unit in zip(pulled, units, strict=True)
+        ]
         return parts[0] if weights is not None else np.stack(parts, axis=1)
 
     def _publish(
@@ -338,10 +344,10 @@ class BaseGP(KernelEstimator):
         model = self._process.model
         added = model.noise if noise else 0.0
         if return_std:
-            return mean, np.sqrt((latent.var + added) * model.amplitude)
+            return mean, np.sqrt((latent.var + added) * model.amplitude) * model.scale
         if return_cov:
             cov = latent.cov + added * np.eye(len(mean))[:, :, None]
-            return mean, cov * model.amplitude
+            return mean, cov * model.amplitude * model.scale**2
         return mean
 
     def _leave_one_out(self) -> LeaveOneOut:

@@ -68,9 +68,10 @@ class ImageRegressor(GPRegressor):
         of weights, by the leave-one-out log predictive density or by the evidence.
         "auto" is "loo" for 10 different inputs or more, and 1e-2 for fewer.
     amplitude : "profile", float or None, default="profile"
-        Mean prior variance of the latent functions, in squared units of the targets.
-        "profile" maximises the evidence in closed form; None keeps the variance of the
-        sum.
+        Mean prior variance of the latent functions, in squared units of the targets
+        that are fitted. With `normalize_y` these are scaled, and `amplitude_` is a
+        number that is given, times ``y_scale_**2``. "profile" maximises the evidence in
+        closed form; None keeps the variance of the sum.
     normalize_y : bool, default=True
         Whether each output is shifted and scaled to weighted mean 0 and standard
         deviation 1 for the fit. Predictions are in the units of y either way.

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skconvgp._settings import is_number
 from skconvgp._typing import FloatArray, ImageShape
-from skconvgp.engine import rows_to_tensor
+from skconvgp.engine import rows_to_tensor, to_numpy
 from skconvgp.estimators._classification import ConvNetGPClassifier
 from skconvgp.estimators._network_samples import NetworkSamples
 from skconvgp.estimators._network_settings import (
@@ -28,6 +28,7 @@ from skconvgp.estimators._warn import warn_caller, warnings_concern
 from skconvgp.estimators.functions._gradients import gram_gradient
 from skconvgp.estimators.functions._gram import gram_diag, gram_matrix
 from skconvgp.exceptions import ScaleWarning
+from skconvgp.inference import informative
 from skconvgp.kernels import Dense, Erf, Flatten, Kernel, Layer, ReLU, Sequential, Tanh
 from skconvgp.kernels._feature_maps import feature_map
 from skconvgp.networks import match_covariance
@@ -160,6 +161,7 @@ class PriorChoice:
     ) -> tuple[NetworkPrior, float]:
         """Return the prior and the noise of the largest evidence."""
         few, learned = self._few, self._settings.learned
+        values = values[:, to_numpy(informative(rows_to_tensor(values)))]
         if not self._can_learn(values):
             return NetworkPrior(kernel, self._variances), usual_noise(has_classes=False)
         gp = ConvNetGPRegressor(

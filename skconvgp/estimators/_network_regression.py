@@ -26,8 +26,14 @@ from skconvgp.estimators._network_settings import (
 )
 from skconvgp.estimators._network_training import NetworkTraining
 from skconvgp.estimators._public_fit import public_fit
-from skconvgp.estimators._regressor import scale_targets, target_columns
 from skconvgp.estimators._resolve import AUTO, is_auto, resolve_flag
+from skconvgp.estimators._targets import (
+    in_units,
+    scale_targets,
+    target_columns,
+    varied,
+    warn_of_constants,
+)
 from skconvgp.estimators._validation import make_generator
 
 __all__ = ["BayesianNetworkRegressor"]
@@ -437,7 +443,8 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
             samples.weights,
             is_scaled=resolve_flag(self, "normalize_y", self.normalize_y),
         )
-        values = (columns - self.y_mean_) / self.y_scale_
+        warn_of_constants(varied(columns, self.y_mean_), "the prior of the outputs")
+        values = in_units(columns, self.y_mean_, self.y_scale_)
         seed = make_generator(self.random_state).initial_seed()
         choice = PriorChoice(self, settings, samples, seed)
         prior, self.noise_variance_ = choice.for_numbers(values)

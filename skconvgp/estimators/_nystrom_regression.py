@@ -53,9 +53,10 @@ class NystromCompletedGPRegressor(GPRegressor):
         different inputs or more. It is 1e-2 for fewer inputs, and with variance="fitc",
         which needs a factorisation for each value.
     amplitude : "profile", float or None, default="profile"
-        Mean prior variance of the latent functions, in squared units of the targets.
-        "profile" maximises the evidence in closed form; None keeps the variance of the
-        kernel.
+        Mean prior variance of the latent functions, in squared units of the targets
+        that are fitted. With `normalize_y` these are scaled, and `amplitude_` is a
+        number that is given, times ``y_scale_**2``. "profile" maximises the evidence in
+        closed form; None keeps the variance of the kernel.
     normalize_y : bool, default=True
         Whether each output is shifted and scaled to weighted mean 0 and standard
         deviation 1 for the fit. Predictions are in the units of y either way.

@@ -64,7 +64,7 @@ def learn_patches(
     if search is None:
         return prior, choices
     resources = EstimatorResources(estimator)
-    learned, result = search.learn(problem, prior, choices, resources)
+    learned, result = search.learn(problem.informative, prior, choices, resources)
     warn_of_result(estimator, search, result)
     ended = result.at_bounds
     ended.pop(NOISE_LABEL, None)  # the noise of all images is chosen again

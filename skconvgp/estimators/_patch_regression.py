@@ -78,9 +78,10 @@ class PatchGPRegressor(GPRegressor):
         log predictive density of 2000 images or by the evidence of all. "auto" is
         "loo" for 10 different inputs or more, and 1e-2 for fewer.
     amplitude : "profile", float or None, default="profile"
-        Mean prior variance of the latent functions, in squared units of the targets.
-        "profile" maximises the evidence in closed form; None keeps the variance of the
-        kernel.
+        Mean prior variance of the latent functions, in squared units of the targets
+        that are fitted. With `normalize_y` these are scaled, and `amplitude_` is a
+        number that is given, times ``y_scale_**2``. "profile" maximises the evidence in
+        closed form; None keeps the variance of the kernel.
     normalize_y : bool, default=True
         Whether targets are centred and scaled to variance 1.
     device : str, default="auto"

@@ -4,35 +4,35 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
 from skconvgp.engine import to_numpy
-from skconvgp.estimators._doors import Samples, read_training
+from skconvgp.estimators._doors import Samples, Training, read_training
 from skconvgp.estimators._gp import BaseGP
-from skconvgp.estimators._resolve import resolve_flag
+from skconvgp.estimators._resolve import resolve_flag, resolve_solve_dtype
 from skconvgp.estimators._samples import sample_latent
-from skconvgp.estimators._settings import UNINFORMED
-from skconvgp.estimators._warn import warn_caller
+from skconvgp.estimators._targets import (
+    in_units,
+    require_range,
+    scale_targets,
+    target_columns,
+    varied,
+    warn_of_constants,
+)
 from skconvgp.metrics._predictive import half_width
 from skconvgp.processes import Problem
 
-__all__ = ["GPRegressor", "scale_targets", "target_columns"]
-
-# Largest targets whose squares, and the sums of these, are finite numbers.
-LARGEST_TARGET = 1e150
-# Differences of targets whose squares are rounded, or zero.
-SMALLEST_TARGET = 1e-150
-# Differences of targets, as a share of their size, that rounding may cause.
-ROUNDING = 4.0 * np.finfo(np.float64).eps
+__all__ = ["GPRegressor"]
 
 
 class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
     """A regressor with a latent function for each output."""
 
     normalize_y: bool
+    solve_dtype: object
 
     y_mean_: FloatArray
     y_scale_: FloatArray
@@ -97,7 +97,7 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
             Covariances, with `return_cov`.
         """
         latent = self._uncertain_latent(X, diag, return_std, return_cov)
-        mean = latent.mean + self.y_mean_
+        mean = latent.mean * self.y_scale_ + self.y_mean_
         result = self._with_uncertainty(latent, mean, return_std, return_cov, noise)
         if isinstance(result, tuple):
             return self._without_outputs(result[0]), self._without_outputs(result[1])
@@ -173,7 +173,8 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         mean = to_numpy(loo.mean) * self.y_scale_ + self.y_mean_
         if not return_std:
             return self._without_outputs(mean)
-        std = np.sqrt(to_numpy(loo.var)[:, None] * self._process.model.amplitude)
+        var = to_numpy(loo.var)[:, None] * self._process.model.amplitude
+        std = np.sqrt(var) * self.y_scale_
         return self._without_outputs(mean), self._without_outputs(std)
 
     @public
@@ -214,8 +215,9 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         Returns
         -------
         samples : ndarray of shape (n, n_samples) or (n, n_outputs, n_samples)
-            Joint draws over the samples, in units of y. Before `fit` they have mean 0
-            and the variance `amplitude`, or 1 for "profile".
+            Joint draws over the samples, in units of y. Before `fit` they are in units
+            of the scaled targets, and have mean 0 and the variance `amplitude`, or 1
+            for "profile".
 
         Raises
         ------
@@ -233,7 +235,8 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         draws = sample_latent(self, X, n_samples, random_state, method, n_features)
         if not hasattr(self, "_process"):
             return draws[:, 0]
-        return self._without_outputs(draws + self.y_mean_[:, None], axis=1)
+        functions = draws * self.y_scale_[:, None] + self.y_mean_[:, None]
+        return self._without_outputs(functions, axis=1)
 
     def _read_targets(
         self,
@@ -265,7 +268,7 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         self.y_mean_, self.y_scale_ = scale_targets(
             target_columns(samples.y), samples.weights, is_scaled=is_scaled
         )
-        return self._scaled(samples, was_informed=False)
+        return self._scaled(samples, None)
 
     def _further_targets(self, samples: Samples) -> tuple[Problem, Samples]:
         """Return samples to add to a fitted process; units stay."""
@@ -275,22 +278,21 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
                 f"y has {n_outputs} outputs, and in the first call it had "
                 f"{len(self.y_mean_)}."
             )
-        return self._scaled(samples, was_informed=self._training.is_informed)
+        return self._scaled(samples, self._training)
 
     def _scaled(
-        self, samples: Samples, *, was_informed: bool
+        self, samples: Samples, earlier: Training | None
     ) -> tuple[Problem, Samples]:
         """Return targets in units of the fit; warn if they determine no amplitude."""
         columns = target_columns(samples.y)
-        is_informed = was_informed or bool(_varied(columns, self.y_mean_).any())
-        if self.amplitude == "profile" and not is_informed:
-            warn_caller(
-                "All targets are the same, or there is only one, so that they do not "
-                "determine a prior variance: amplitude='profile' uses "
-                f"{UNINFORMED:g}, in squared units of y. Set `amplitude`.",
-                UserWarning,
-            )
-        scaled = (columns - self.y_mean_) / self.y_scale_
+        was_informed = earlier is not None and earlier.is_informed
+        is_varied = varied(columns, self.y_mean_)
+        if self.amplitude == "profile" and not was_informed:
+            warn_of_constants(is_varied, "amplitude='profile'", "set `amplitude`")
+        scaled = in_units(columns, self.y_mean_, self.y_scale_)
+        dtype = resolve_solve_dtype(self, self.solve_dtype)
+        require_range(scaled, dtype, is_first=earlier is None)
+        is_informed = was_informed or bool(is_varied.any())
         problem = Problem(samples.rows, scaled, samples.weights, self.y_scale_)
         is_single = samples.y.ndim == 1
         training = replace(
@@ -304,58 +306,3 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
             return values
         single: FloatArray = values.take([0], axis).squeeze(axis)
         return single
-
-
-def target_columns(targets: NDArray[Any]) -> FloatArray:
-    """Return targets (n, k); raise if their squares are not finite."""
-    columns = np.asarray(targets, dtype=np.float64).reshape(len(targets), -1)
-    largest = float(np.abs(columns).max())
-    if largest > LARGEST_TARGET:
-        raise ValueError(
-            f"y holds numbers up to {largest:.3g}, whose squares overflow: divide y by "
-            "a number of that size, and multiply predictions by it."
-        )
-    return columns
-
-
-def scale_targets(
-    columns: FloatArray, weights: FloatArray, *, is_scaled: bool
-) -> tuple[FloatArray, FloatArray]:
-    """Return what to subtract from each output, and what to divide it by, (k,) each.
-
-    Parameters
-    ----------
-    columns : ndarray of shape (n, k)
-        Targets.
-    weights : ndarray of shape (n,)
-        Sample weights.
-    is_scaled : bool
-        Whether the outputs get mean 0 and standard deviation 1; otherwise they stay.
-
-    Raises
-    ------
-    ValueError
-        If the targets differ by so little that squares vanish.
-    """
-    difference = float(np.abs(columns - columns[0]).max())
-    if 0.0 < difference < SMALLEST_TARGET:
-        raise ValueError(
-            f"Targets differ by no more than {difference:.3g}, whose square vanishes: "
-            "divide y by a number of that size, and multiply predictions by it."
-        )
-    n_outputs = columns.shape[1]
-    if not is_scaled:
-        return np.zeros(n_outputs), np.ones(n_outputs)
-    mean = np.average(columns, axis=0, weights=weights)
-    spread = np.average((columns - mean) ** 2, axis=0, weights=weights)
-    is_varied = _varied(columns, mean) & (spread > 0.0)
-    return mean, np.where(is_varied, np.sqrt(spread), 1.0)
-
-
-def _varied(columns: FloatArray, offset: FloatArray) -> NDArray[np.bool_]:
-    """Return for each output whether its targets differ from an offset."""
-    size: FloatArray = np.abs(columns).max(axis=0)
-    is_varied: NDArray[np.bool_] = (
-        np.abs(columns - offset).max(axis=0) > ROUNDING * size
-    )
-    return is_varied

@@ -17,12 +17,10 @@ from skconvgp.estimators._resolve import (
     resolve_solver,
 )
 from skconvgp.flows._kernel_search import Learned
+from skconvgp.inference import UNINFORMED
 from skconvgp.processes import LabelModel, Parts, Planner, Problem, Settings
 
-__all__ = ["UNINFORMED", "amplitude_of", "noise_of", "parts_of", "settings_of"]
-
-# Prior variance if the targets do not determine one.
-UNINFORMED = 1.0
+__all__ = ["amplitude_of", "noise_of", "parts_of", "settings_of"]
 
 
 def parts_of(

@@ -22,6 +22,7 @@ __all__ = ["Scattering"]
 # Numbers that a processor holds at once: their spectra stay in its caches. A GPU is
 # busy with more.
 HELD_AT_ONCE = 2**21
+LEAST, MOST = 2.0**-120, 2.0**120  # powers of 2 of single numbers, and their inverses
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,17 @@ class Scattering:
         return 2 * channels * self.n_angles * padded
 
     def __call__(self, images: Tensor) -> Tensor:
-        """Return coefficients (n, c', h', w') of images (n, c, h, w)."""
+        """Return coefficients (n, c', h', w') of images (n, c, h, w).
+
+        They are proportional to an image, which is scaled by a power of 2 to values
+        below 1: squares of others may overflow or vanish.
+        """
+        size = images.detach().abs().amax((1, 2, 3), keepdim=True)
+        _, exponent = torch.frexp(size.clamp(min=LEAST, max=MOST))
+        return torch.ldexp(self._of_unit(torch.ldexp(images, -exponent)), exponent)
+
+    def _of_unit(self, images: Tensor) -> Tensor:
+        """Return coefficients (n, c', h', w') of images (n, c, h, w) below 1."""
         if images.device.type != "cpu":
             return self._scattered(images)
         channels, height, width = images.shape[1:]

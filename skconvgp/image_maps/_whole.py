@@ -14,7 +14,7 @@ from torch import Tensor
 from skconvgp.engine import pool_images, require_memory, to_numpy, to_tensor
 from skconvgp.image_maps._blocks import ImageBlocks
 from skconvgp.image_maps._pixels import PixelMap
-from skconvgp.linalg import symmetric_eigen, without_rounding
+from skconvgp.linalg import standardized, symmetric_eigen, without_rounding
 
 __all__ = ["Contrast", "PixelZCA", "Pooling"]
 
@@ -41,9 +41,7 @@ class Contrast(PixelMap):
 
     def __call__(self, images: Tensor) -> Tensor:
         """Return images (n, c, h, w) of mean 0; constant ones become zeros."""
-        centred = images - images.mean((1, 2, 3), keepdim=True)
-        var = centred.square().mean((1, 2, 3), keepdim=True) + self.added
-        return centred / torch.where(var > 0.0, var, 1.0).sqrt()
+        return standardized(images, self.added, (1, 2, 3))
 
 
 @dataclass(frozen=True)

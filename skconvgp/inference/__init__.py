@@ -5,7 +5,9 @@ from skconvgp.inference._class_sums import ClassMoments, ClassSums, LabelCode
 from skconvgp.inference._draws import bootstrap_directions, pathwise_coefficients
 from skconvgp.inference._equal import FEWEST_INPUTS, EqualInputs, MergedSamples
 from skconvgp.inference._evidence import (
+    UNINFORMED,
     LeaveOneOut,
+    informative,
     leave_one_out,
     leave_one_unit_out,
     log_marginal_likelihood,
@@ -78,6 +80,7 @@ from skconvgp.inference._versions import Blocks, images_out
 __all__ = [
     "FEWEST_INPUTS",
     "LABEL_COPIES",
+    "UNINFORMED",
     "Blocks",
     "ClassMoments",
     "ClassSums",
@@ -110,6 +113,7 @@ __all__ = [
     "fit_laplace",
     "gaussian_sites",
     "images_out",
+    "informative",
     "join_updates",
     "laplace_matrices",
     "laplace_slopes",

@@ -13,7 +13,9 @@ import torch
 from torch import Tensor
 
 __all__ = [
+    "UNINFORMED",
     "LeaveOneOut",
+    "informative",
     "leave_one_out",
     "leave_one_unit_out",
     "log_marginal_likelihood",
@@ -23,6 +25,9 @@ __all__ = [
     "profiled_amplitude",
     "profiled_amplitudes",
 ]
+
+# Amplitude of an output whose targets are all zero, which determine none.
+UNINFORMED = 1.0
 
 
 @dataclass(frozen=True)
@@ -41,8 +46,23 @@ class LeaveOneOut:
     var: Tensor
 
 
-def profiled_amplitude(quadratic: Tensor, weights: Tensor) -> float:
-    """Return the amplitude that maximises the evidence, shared by all outputs.
+def informative(targets: Tensor) -> Tensor:
+    """Return which outputs (k,) determine an amplitude: those with targets, or all.
+
+    Parameters
+    ----------
+    targets : Tensor of shape (..., k)
+        Targets (n, k), or their sums of squares (k,). An output whose targets are all
+        zero says nothing, unless there is no other.
+    """
+    has_any = (targets != 0.0).reshape(-1, targets.shape[-1]).any(0)
+    return has_any if bool(has_any.any()) else torch.ones_like(has_any)
+
+
+def profiled_amplitude(quadratic: Tensor, weights: Tensor, informs: Tensor) -> Tensor:
+    """Return the amplitudes (k,) that maximise the evidence, the same for all outputs.
+
+    An output that determines none has the amplitude `UNINFORMED`.
 
     Parameters
     ----------
@@ -50,12 +70,14 @@ def profiled_amplitude(quadratic: Tensor, weights: Tensor) -> float:
         <y, M^-1 y> of each output.
     weights : Tensor of shape (n,)
         Sample weights.
+    informs : Tensor of shape (k,)
+        Which outputs determine an amplitude, as of `informative`.
     """
-    return float(profiled_amplitudes(quadratic, weights))
+    return profiled_amplitudes(quadratic[informs], weights).where(informs, UNINFORMED)
 
 
 def profiled_amplitudes(quadratic: Tensor, weights: Tensor) -> Tensor:
-    """Return `profiled_amplitude` of each of several matrices M.
+    """Return the amplitude shared by all outputs, for each of several matrices M.
 
     Parameters
     ----------
@@ -69,8 +91,10 @@ def profiled_amplitudes(quadratic: Tensor, weights: Tensor) -> Tensor:
     return (quadratic.sum(-1) / n_values).clamp(min=tiny)
 
 
-def moment_amplitude(targets: Tensor, noise: float | Tensor, weights: Tensor) -> float:
-    """Return the amplitude at which the model expects squares as large as the targets'.
+def moment_amplitude(
+    targets: Tensor, noise: float | Tensor, weights: Tensor, informs: Tensor
+) -> Tensor:
+    """Return the amplitudes (k,) for which the model expects squares like the targets'.
 
     It needs no linear solve: the expected weighted squares are the weights plus noise.
 
@@ -82,10 +106,13 @@ def moment_amplitude(targets: Tensor, noise: float | Tensor, weights: Tensor) ->
         Noise variance of a single observation.
     weights : Tensor of shape (n,)
         Sample weights.
+    informs : Tensor of shape (k,)
+        Which outputs determine an amplitude, as of `informative`.
     """
-    squares = float((weights[:, None] * targets.square()).sum()) / targets.shape[1]
-    expected = float((weights + noise).sum())
-    return max(squares / expected, torch.finfo(targets.dtype).tiny)
+    squares = (weights @ targets.square())[informs].mean()
+    tiny = torch.finfo(targets.dtype).tiny
+    shared = (squares / (weights + noise).sum()).clamp(min=tiny)
+    return shared.where(informs, UNINFORMED)
 
 
 def missing_quadratic(targets: Tensor, residual: float, noise: Tensor) -> Tensor:

@@ -16,7 +16,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from skconvgp.inference._evidence import LeaveOneOut, leave_one_out
+from skconvgp.inference._evidence import (
+    LeaveOneOut,
+    informative,
+    leave_one_out,
+    profiled_amplitude,
+)
 from skconvgp.linalg import (
     cholesky_logdet,
     cholesky_product,
@@ -156,13 +161,12 @@ def feature_evidence(
     """Return the log evidence (k,) of each output, and the amplitudes (k,) used.
 
     A sample of weight w counts as w observations. If the amplitude is None, the one
-    that maximises the evidence of all outputs is used.
+    that maximises the evidence is used.
     """
     quadratic = feature_quadratic(sums, posterior)
     if amplitude is None:
-        tiny = torch.finfo(quadratic.dtype).tiny  # targets that are all zero
-        profiled = quadratic.sum() / (len(quadratic) * sums.weight)
-        amplitude = profiled.clamp(min=tiny).expand(len(quadratic))
+        informs = informative(sums.energy)
+        amplitude = profiled_amplitude(quadratic, sums.weight, informs)
     logdet = sums.log_noise + cholesky_logdet(posterior.factor)
     total = sums.weight * (amplitude.log() + math.log(2.0 * math.pi))
     return -0.5 * (quadratic / amplitude + logdet + total), amplitude

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from skconvgp.inference._evidence import LeaveOneOut
+from skconvgp.inference._evidence import UNINFORMED, LeaveOneOut
 from skconvgp.linalg import half_solve, shifted_choleskys, symmetric_eigen
 
 __all__ = [
@@ -107,29 +107,33 @@ class LeftOut:
         Means.
     var : Tensor of shape (m, g)
         Variances of the targets for amplitude 1, their noise included.
+    informs : Tensor of shape (c,)
+        Which outputs determine an amplitude, as of `informative`.
     """
 
     targets: Tensor
     weights: Tensor
     mean: Tensor
     var: Tensor
+    informs: Tensor
 
     def amplitude(self) -> Tensor:
-        """Return the weighted mean (g,) of squared errors divided by their variances.
+        """Return weighted means (g, c) of squared errors divided by their variances.
 
-        It is the amplitude that makes the predictive variances right on average.
+        They are the amplitude that makes the predictive variances right on average.
         """
         tiny = torch.finfo(self.var.dtype).tiny  # targets that are all zero
-        squares = (self.targets[:, None] - self.mean).square().mean(2)
+        errors = (self.targets[:, None] - self.mean)[:, :, self.informs]
         shares = self.weights / self.weights.sum()
-        return (shares @ (squares / self._positive_var())).clamp(min=tiny)
+        shared = shares @ (errors.square().mean(2) / self._positive_var())
+        return shared.clamp(min=tiny)[:, None].where(self.informs, UNINFORMED)
 
     def log_density(self, amplitude: Tensor) -> Tensor:
-        """Return the log density (g,) of all targets, for amplitudes (g, c)."""
+        """Return the log density (g,) of the targets, for amplitudes (g, c)."""
         var = self._positive_var()[:, :, None] * amplitude
         squares = (self.targets[:, None] - self.mean).square()
         density = -0.5 * (squares / var + torch.log(2.0 * math.pi * var))
-        return self.weights @ density.sum(2)
+        return self.weights @ density[:, :, self.informs].sum(2)
 
     def of_noise(self, index: int) -> LeaveOneOut:
         """Return the predictions for one of the noises."""

@@ -11,6 +11,7 @@ from torch import Tensor
 from skconvgp.inference._equal import EqualInputs, MergedSamples
 from skconvgp.inference._evidence import (
     LeaveOneOut,
+    informative,
     leave_one_out,
     log_marginal_likelihood,
     profiled_amplitudes,
@@ -112,6 +113,7 @@ def score_noise(
         Its leave-one-out log predictive density, or log evidence.
     """
     inputs = inputs or EqualInputs.none_of(targets)
+    targets, amplitude = _informative(targets, amplitude)
     samples, first = _Samples(targets, weights, inputs), inputs.first()
     root = samples.merged.weights.sqrt()
     scaled = gram[first[:, None], first]
@@ -147,6 +149,7 @@ def select_feature_noise(
         The best value of the grid.
     """
     inputs = inputs or EqualInputs.none_of(targets)
+    targets, amplitude = _informative(targets, amplitude)
     samples = _Samples(targets, weights, inputs)
     data = samples.merged
     if inputs.n_inputs < len(features):
@@ -194,6 +197,7 @@ def select_fitc_noise(
         The best value that was tried.
     """
     inputs = inputs or EqualInputs.none_of(targets)
+    targets, amplitude = _informative(targets, amplitude)
     data = inputs.merge(targets, weights)
     if inputs.n_inputs < len(features):
         first = inputs.first()
@@ -341,6 +345,14 @@ def _best_of(
         if value >= spectrum.least and height > best_score:
             best, best_score = value, height
     return best, best_score
+
+
+def _informative(
+    targets: Tensor, amplitude: Tensor | None
+) -> tuple[Tensor, Tensor | None]:
+    """Return the outputs that say something about the noise."""
+    informs = informative(targets)
+    return targets[:, informs], None if amplitude is None else amplitude[informs]
 
 
 def _in_pieces(parts: Iterable[Tensor]) -> Iterator[Tensor]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
@@ -15,9 +14,12 @@ from torch import Tensor
 from skconvgp._parts import Part, same_settings
 from skconvgp._tensors import reals
 from skconvgp.kernels._checks import require_variance
-from skconvgp.linalg import symmetric_eigen
+from skconvgp.linalg import standardized, symmetric_eigen
 
 __all__ = ["PatchContrast", "PatchMap", "PatchWhitening", "cut_patches"]
+
+# Deviations of flat patches, as a share of their size, that rounding may cause.
+ROUNDING = 8.0 * torch.finfo(torch.float64).eps
 
 
 def cut_patches(images: Tensor, size: tuple[int, int], stride: int) -> Tensor:
@@ -203,11 +205,15 @@ def center(patches: Tensor) -> Tensor:
 
 def normalize_contrast(patches: Tensor, floor: float) -> Tensor:
     """Return patches (m, c, ph, pw) of mean 0 and variance near 1."""
-    centred = center(patches)
-    return centred / (centred.square().mean((1, 2, 3), keepdim=True) + floor).sqrt()
+    return standardized(patches, floor, (1, 2, 3))
 
 
 def variance_floor(patches: Tensor, eps: float) -> float:
-    """Return a share of the mean variance of patches, > 0 also if all are flat."""
-    mean = float(center(patches.to(torch.float64)).square().mean())
-    return max(eps * mean, math.sqrt(torch.finfo(torch.float64).tiny))
+    """Return a share of the mean variance of patches, > 0 also if all are flat.
+
+    It is then that of rounding errors or, if all patches are black, the unit of pixels.
+    """
+    exact = patches.to(torch.float64)
+    mean = float(center(exact).square().mean())
+    rounding = ROUNDING**2 * float(exact.square().mean())
+    return max(eps * mean, rounding) or 1.0

@@ -15,6 +15,7 @@ from skconvgp.linalg._cholesky import (
     shifted_cholesky_,
     shifted_choleskys,
 )
+from skconvgp.linalg._contrast import standardized
 from skconvgp.linalg._lanczos import (
     LogQuadrature,
     inverse_root,
@@ -92,6 +93,7 @@ __all__ = [
     "shifted_choleskys",
     "spread_rows",
     "standard_error",
+    "standardized",
     "symmetric_eigen",
     "symmetrize_",
     "whitening_root",

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from skconvgp.exceptions import NotFiniteError
+
 __all__ = ["eigen_with_rounding", "symmetric_eigen", "without_rounding"]
 
 MARGIN = 10.0  # of the bound for the rounding errors of eigenvalues
@@ -13,8 +15,13 @@ def symmetric_eigen(matrix: Tensor) -> tuple[Tensor, Tensor]:
 
     For matrices (b, n, n) the eigenvalues are (b, n). Eigenvalues of a positive
     semi-definite matrix that rounding made negative are set to zero.
+
+    Raises
+    ------
+    NotFiniteError
+        If the matrix has numbers that are not finite.
     """
-    values, vectors = torch.linalg.eigh(matrix)
+    values, vectors = _eigen(matrix)
     return values.clamp(min=0.0), vectors
 
 
@@ -24,9 +31,19 @@ def eigen_with_rounding(matrix: Tensor) -> tuple[Tensor, Tensor, float]:
     The error is a unit in the last place of the largest eigenvalue or, if larger, the
     size of the most negative one.
     """
-    values, vectors = torch.linalg.eigh(matrix)
+    values, vectors = _eigen(matrix)
     unit = torch.finfo(values.dtype).eps * float(values[-1])
     return values.clamp(min=0.0), vectors, max(-float(values[0]), unit)
+
+
+def _eigen(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """Return eigenvalues and eigenvectors; raise if there are none."""
+    if not bool(matrix.sum().isfinite() or matrix.isfinite().all()):
+        raise NotFiniteError(
+            f"A matrix of shape {tuple(matrix.shape)!r} has numbers that are not "
+            "finite: scale X to numbers near 1."
+        )
+    return torch.linalg.eigh(matrix)
 
 
 def without_rounding(values: Tensor) -> Tensor:

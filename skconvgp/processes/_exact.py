@@ -31,6 +31,7 @@ from skconvgp.inference import (
     CovarianceUpdate,
     EqualInputs,
     LeaveOneOut,
+    informative,
     log_marginal_likelihood,
     mean_variance,
     missing_quadratic,
@@ -305,7 +306,7 @@ def fit_exact(
     gram_seconds += clock(device) - start
 
     start = clock(device)
-    amplitude = fixed_amplitude(settings.amplitude, mean_diag, y, problem.scale)
+    amplitude = fixed_amplitude(settings.amplitude, mean_diag, y)
     noise = settings.noise
     if isinstance(noise, str):
         noise = select_noise(
@@ -360,7 +361,7 @@ def fit_exact(
         # Predictions do not read a given matrix: without it, a pickle is small.
         replace(prior, rows=None) if isinstance(prior, MatrixPrior) else prior,
         freeze(state if route.is_held else replace(state, gram=None)),
-        to_numpy(solution.value) * problem.scale / mean_diag,
+        to_numpy(solution.value).astype(np.float64) / mean_diag,
         solver,
         to_numpy(problem.inputs.of),
         is_converged,
@@ -409,12 +410,12 @@ def _evidence(
     )
     is_known = bool((missing <= SOLVED * quadratic).all())
     if amplitude is None:
-        profiled = (
-            profiled_amplitude(quadratic + missing, w)
+        informs = informative(y)
+        amplitude = (
+            profiled_amplitude(quadratic + missing, w, informs)
             if is_known
-            else moment_amplitude(y, noise, w)
+            else moment_amplitude(y, noise, w, informs)
         )
-        amplitude = torch.full_like(y[0], profiled)
     evidence = log_marginal_likelihood(
         quadratic, solver.logdet(state), amplitude, noise, w
     )

@@ -193,7 +193,7 @@ class FeatureProcess(CovarianceUpdateProcess):
 
         def leave_out_at(placement: Placement) -> tuple[FloatArray, FloatArray]:
             state = thaw(self.state, placement.device)
-            mean = to_tensor(self.dual / self.model.scale, placement.device)
+            mean = to_tensor(self.dual, placement.device)
             posterior = FeaturePosterior(state.factor, mean, state.jitter)
             run = run_beside(resources, placement, needed)
             return left_out_images(
@@ -244,9 +244,7 @@ def fit_features(
     start = clock(diag.device)
     mean_diag, features, residual_diag, lift_map = completed.in_units_(problem)
     data = FeatureSamples.of(features, problem, residual_diag)
-    amplitude = fixed_amplitude(
-        settings.amplitude, mean_diag, data.targets, problem.scale
-    )
+    amplitude = fixed_amplitude(settings.amplitude, mean_diag, data.targets)
     noise = settings.noise
     if isinstance(noise, str):
         precision = prior.precision(run.config)
@@ -267,7 +265,7 @@ def fit_features(
         ),
         prior.take(to_numpy(gram.anchors)),
         freeze(FeatureState(posterior.factor, lift_map, posterior.jitter)),
-        to_numpy(lift(lift_map, posterior.mean)) * problem.scale,
+        to_numpy(lift(lift_map, posterior.mean)),
         variance,
         loo,
     )

@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from skconvgp._typing import FloatArray
-from skconvgp.engine import KernelOracle, MatrixOracle, SummedOracle, to_tensor
+from skconvgp.engine import KernelOracle, MatrixOracle, SummedOracle
 from skconvgp.inference import mean_variance
 from skconvgp.processes._facts import Fact, Jittered
 from skconvgp.processes._prior import AnyPrior
@@ -16,7 +15,7 @@ __all__ = ["fixed_amplitude", "jitter_facts", "require_finite_noise", "scaled_gr
 
 
 def fixed_amplitude(
-    amplitude: float | str | None, mean_diag: float, y: Tensor, scale: FloatArray
+    amplitude: float | str | None, mean_diag: float, y: Tensor
 ) -> Tensor | None:
     """Return the amplitude (k,) of the scaled targets; None to profile it out.
 
@@ -28,13 +27,12 @@ def fixed_amplitude(
         Mean prior variance of the kernel: the amplitude, if the setting is None.
     y : Tensor of shape (n, k)
         Scaled targets.
-    scale : ndarray of shape (k,)
-        Their units.
     """
     if amplitude == "profile":
         return None
     value = mean_diag if amplitude is None else float(amplitude)
-    return to_tensor(value / scale**2, y.device, y.dtype)
+    # In double, as a given number may be out of the range of the targets' precision.
+    return torch.full(y.shape[1:], value, dtype=torch.float64, device=y.device)
 
 
 def require_finite_noise(noise: Tensor) -> None:

@@ -152,7 +152,7 @@ def _extend(
     data = FeatureSamples.of(rows.features, problem, rows.residual_diag)
     sums = sums + sums_of(data, model.noise, process.variance)
     posterior = feature_posterior(sums)
-    fixed = fixed_amplitude(amplitude, model.mean_diag, data.targets, problem.scale)
+    fixed = fixed_amplitude(amplitude, model.mean_diag, data.targets)
     evidence, new_amplitude = feature_evidence(sums, posterior, fixed)
     n_before = len(model.targets)
     reservoir = reservoir + Reservoir.of(data, n_before, generator)
@@ -173,7 +173,7 @@ def _extend(
             problem, amplitude=to_numpy(new_amplitude), evidence=float(evidence.sum())
         ),
         state=freeze(replace(state, factor=posterior.factor, jitter=posterior.jitter)),
-        dual=to_numpy(lift(state.lift_map, posterior.mean)) * problem.scale,
+        dual=to_numpy(lift(state.lift_map, posterior.mean)),
         loo=(mean, var),
         sums=freeze(sums),
         reservoir=freeze(reservoir),

@@ -176,8 +176,8 @@ def left_out_with_versions(
 
 
 def _scaled_dual(model: Model, dual: FloatArray) -> FloatArray:
-    """Return dual coefficients in units of the prior and of the scaled targets."""
-    scaled: FloatArray = dual * model.mean_diag / model.scale
+    """Return dual coefficients in units of the prior."""
+    scaled: FloatArray = dual * model.mean_diag
     return scaled
 
 

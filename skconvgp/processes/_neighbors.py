@@ -25,6 +25,7 @@ from skconvgp.inference import (
     EqualInputs,
     LeaveOneOut,
     LeftOut,
+    informative,
     log_marginal_likelihood,
     noise_grid,
 )
@@ -115,7 +116,7 @@ class NeighborProcess:
             # Means alone need no prior variances: those of a given matrix may be zeros.
             is_clipped = needs_var and posterior.clipped > CLIP_TOLERANCE
             facts = [Clipped(posterior.clipped)] if is_clipped else []
-            mean = to_numpy(posterior.mean) * self.model.scale
+            mean = to_numpy(posterior.mean)
             var = to_numpy(posterior.var)[:, None] if needs_var else np.empty((0, 1))
             return Latent(mean, var, np.empty(0), facts=facts)
 
@@ -150,7 +151,7 @@ class NeighborProcess:
 
         def evidence_at(placement: Placement) -> float:
             solver = self._solver(resources.run(placement))
-            amplitude = to_tensor(model.amplitude / model.scale**2, placement.device)
+            amplitude = to_tensor(model.amplitude, placement.device)
             return float(_evidence(solver, model.noise, amplitude).sum())
 
         return model.unscaled(compute_at(resources.placement(0), evidence_at))
@@ -226,7 +227,7 @@ def fit_neighbors(
         run,
     )
     y, w = solver.observations()
-    amplitude = fixed_amplitude(settings.amplitude, mean_diag, y, problem.scale)
+    amplitude = fixed_amplitude(settings.amplitude, mean_diag, y)
     noise = settings.noise
     require_finite_noise((1.0 if isinstance(noise, str) else noise) / w)
     if isinstance(noise, str) or amplitude is None or problem.codes is not None:
@@ -329,9 +330,9 @@ def _choose(
     mean = torch.stack([loo.mean for loo in for_noises], 1)
     var = torch.stack([loo.var for loo in for_noises], 1)
     on_device = indices.to(y.device)
-    left_out = LeftOut(y[on_device], w[on_device], mean, var)
+    left_out = LeftOut(y[on_device], w[on_device], mean, var, informative(y))
     if amplitude is None:
-        amplitudes = left_out.amplitude()[:, None].expand(-1, y.shape[1])
+        amplitudes = left_out.amplitude()
     else:
         amplitudes = amplitude.expand(len(noises), -1)
     best = int(left_out.log_density(amplitudes).argmax())

@@ -85,8 +85,8 @@ class LabelObservations:
 
 def observe_targets(problem: Problem, collapsed: FeatureProcess) -> TargetObservations:
     """Return targets with the noise of the collapsed process, whose posterior is it."""
-    amplitude = rows_to_tensor(collapsed.model.amplitude / problem.scale**2)
-    coefficients = rows_to_tensor(collapsed.dual / problem.scale) / amplitude.sqrt()
+    amplitude = rows_to_tensor(collapsed.model.amplitude)
+    coefficients = rows_to_tensor(collapsed.dual) / amplitude.sqrt()
     noise = collapsed.model.noise
     start = Start(amplitude, coefficients, 1.0 / noise, noise)
     return TargetObservations(start, rows_to_tensor(problem.targets))

@@ -347,7 +347,7 @@ class PartsPlan:
             y,
             w,
             criterion=criterion,
-            amplitude=fixed_amplitude(self.settings.amplitude, unit, y, problem.scale),
+            amplitude=fixed_amplitude(self.settings.amplitude, unit, y),
             grid=grid,
             inputs=problem.inputs.to(y.device),
         )[1]

@@ -106,7 +106,7 @@ def _extend(
     sums = _sums_of(process, device) + at_noise(sums, model.noise)
     posterior = feature_posterior(sums)
     targets = to_tensor(problem.targets, device)
-    fixed = fixed_amplitude(amplitude, model.mean_diag, targets, problem.scale)
+    fixed = fixed_amplitude(amplitude, model.mean_diag, targets)
     evidence, new_amplitude = feature_evidence(sums, posterior, fixed)
     extended = model.extended(
         problem, amplitude=to_numpy(new_amplitude), evidence=float(evidence.sum())
@@ -126,7 +126,7 @@ def _extend(
         process,
         model=extended,
         state=freeze(FeatureState(posterior.factor, None, posterior.jitter)),
-        dual=to_numpy(posterior.mean) * problem.scale,
+        dual=to_numpy(posterior.mean),
         loo=followed_by(process.loo, len(problem.rows), samples, loo),
         reservoir=reservoir,
         loo_subset=(samples, *loo),
@@ -160,7 +160,7 @@ def _sums_of(process: FeatureProcess, device: torch.device) -> FeatureSums:
     """
     model, state = process.model, thaw(process.state, device)
     assert isinstance(model, Model)
-    mean = to_tensor(process.dual / model.scale, device)
+    mean = to_tensor(process.dual, device)
     posterior = FeaturePosterior(state.factor, mean, state.jitter)
     moment, response = posterior.sums()
     targets, weights = (to_tensor(v, device) for v in (model.targets, model.weights))

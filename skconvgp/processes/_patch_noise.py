@@ -12,6 +12,7 @@ from skconvgp.inference import (
     FeatureSums,
     feature_evidence,
     feature_posterior,
+    informative,
     log_density,
     sum_features,
 )
@@ -105,10 +106,11 @@ def _score(
     at = at_noise(sums, noise)
     posterior = feature_posterior(at)
     evidence, amplitude = feature_evidence(at, posterior, amplitude)
+    informs = informative(sums.energy)
     if criterion == "evidence":
-        return float(evidence.sum())
+        return float(evidence[informs].sum())
     # Variances that features leave out are not noise, and are not counted. With them a
     # noise is chosen that is 30 to 300 times larger: the log loss rose from .107 to
     # .136 on 800 digits, and from .086 to .139 on 3000 images of MNIST.
     loo = subset.left_out(posterior, noise)
-    return float(log_density(subset.data, loo, amplitude).sum())
+    return float(log_density(subset.data, loo, amplitude)[informs].sum())

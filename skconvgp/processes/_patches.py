@@ -218,9 +218,8 @@ def fit_patches(
     gram_seconds = clock(device) - start
 
     start = clock(device)
-    scale = problem.scale
     amplitude = settings.amplitude
-    fixed = fixed_amplitude(amplitude, mean_diag, reading.data.targets, scale)
+    fixed = fixed_amplitude(amplitude, mean_diag, reading.data.targets)
     noise = settings.noise
     if isinstance(noise, str):
         judged = sums, known
@@ -239,13 +238,13 @@ def fit_patches(
     )
     loo = known.left_out(posterior, noise)
     mean, var = subset.values_of_samples(loo, known.residual_diag, model)
-    nothing = np.empty((0, len(scale))), np.empty(0)
+    nothing = np.empty((0, len(problem.scale))), np.empty(0)
     images, dtype = reading.images, prior.tile_dtype
     process = FeatureProcess(
         model,
         prior,
         state=freeze(FeatureState(posterior.factor, None, posterior.jitter)),
-        dual=to_numpy(posterior.mean) * scale,
+        dual=to_numpy(posterior.mean),
         variance=variance,
         loo=followed_by(nothing, n, subset.samples, (mean, var)),
         reservoir=reading.reservoir(0, known.residual_diag, dtype),

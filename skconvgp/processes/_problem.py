@@ -12,7 +12,7 @@ from torch import Tensor
 from skconvgp._tensors import integers
 from skconvgp._typing import FloatArray
 from skconvgp.engine import rows_to_tensor, to_numpy, to_tensor
-from skconvgp.inference import EqualInputs, mean_variance
+from skconvgp.inference import EqualInputs, informative, mean_variance
 from skconvgp.processes._facts import Fact
 
 __all__ = [
@@ -96,6 +96,15 @@ class Problem:
         codes = rows_to_tensor(self.codes)
         return to_numpy(self.inputs.removed_of_class(weights, codes))
 
+    @cached_property
+    def informative(self) -> Self:
+        """The problem of the outputs that determine a kernel, noise and amplitude."""
+        informs = to_numpy(informative(rows_to_tensor(self.targets)))
+        if informs.all():
+            return self
+        scale = self.scale[informs]
+        return replace(self, targets=self.targets[:, informs], scale=scale)
+
     @property
     def n_judged(self) -> int:
         """Number of distinct inputs that leave-one-out can predict.
@@ -164,7 +173,7 @@ class Model:
     noise : float
         Noise variance, as a share of the mean prior variance.
     amplitude : ndarray of shape (k,)
-        Mean prior variance of each latent function, in squared units of the targets.
+        Mean prior variance of the latent function of each scaled target.
     log_evidence : float or None
         Log density of the targets; None if it is computed on demand.
     n_versions : int, default=1
@@ -220,7 +229,7 @@ class Model:
         evidence : float or None
             Log density of all scaled targets.
         """
-        amplitudes = np.full(problem.scale.shape, amplitude * problem.scale**2)
+        amplitudes = np.full(problem.scale.shape, amplitude, dtype=np.float64)
         model = cls(
             problem.targets,
             problem.weights,
@@ -279,12 +288,12 @@ class Model:
 
 @dataclass(frozen=True)
 class Latent:
-    """Posterior in units of the prior: multiply variances by the amplitude.
+    """Posterior of scaled targets; multiply variances by the amplitude.
 
     Parameters
     ----------
     mean : ndarray of shape (n, k)
-        Means, in units of the targets.
+        Means, in units of the scaled targets.
     var : ndarray of shape (n, 1) or (n, k)
         Variances, (n, 1) if all outputs have the same; empty if not asked for.
     cov : ndarray of shape (n, n, 1) or (n, n, k)

@@ -294,11 +294,12 @@ class _Ascent:
                 )
             )
         loo_mean, loo_var = self._left_out(*map(torch.cat, zip(*parts, strict=True)))
-        scale = torch.from_numpy(problem.scale).to(self.root)
+        n_outputs = len(problem.scale)
         has_one_latent = len(self.root) < problem.targets.shape[1]
-        outputs = self.root.new_tensor([[-1.0, 1.0]]) if has_one_latent else scale
+        signs = [[-1.0, 1.0]] if has_one_latent else [[1.0] * n_outputs]
+        outputs = self.root.new_tensor(signs)
         dual = self.root * torch.stack([one.mean for one in coefficients], 1)
-        amplitude = self.root.square().expand(len(scale))
+        amplitude = self.root.square().expand(n_outputs)
         factors = self.posterior.precision.to(run.config.solve_dtype)
         return VariationalProcess(
             Model.of(

@@ -22,13 +22,13 @@ X, NEW = RNG.normal(size=(30, 2)), RNG.normal(size=(7, 2))
 Y = np.column_stack([np.sin(X[:, 0]), 100.0 + 3.0 * X[:, 1]])
 
 
-def dense(y, level):
-    """Ends of the intervals (n, k, 2) for a prior of mean zero."""
+def dense(y, level, scale=1.0):
+    """Ends of the intervals (n, k, 2) for a prior of mean zero and scaled targets."""
     gram = RBF(1.3)(X) + NOISE * np.eye(len(X))
     cross = RBF(1.3)(NEW, X)
     mean = cross @ np.linalg.solve(gram, y)
     var = 1.0 + NOISE - np.einsum("ij,ji->i", cross, np.linalg.solve(gram, cross.T))
-    deviation = np.sqrt(AMPLITUDE * var)[:, None]
+    deviation = scale * np.sqrt(AMPLITUDE * var)[:, None]
     return np.stack(norm(mean, deviation).interval(level), axis=-1)
 
 
@@ -39,7 +39,8 @@ def test_ends_are_quantiles_of_observations(level, normalize_y):
         rbf(1.3), noise_variance=NOISE, amplitude=AMPLITUDE, normalize_y=normalize_y
     )
     offset = Y.mean(axis=0) if normalize_y else np.zeros(2)
-    expected = dense(Y - offset, level) + offset[:, None]
+    scale = Y.std(axis=0) if normalize_y else 1.0
+    expected = dense(Y - offset, level, scale) + offset[:, None]
     both = gp.fit(X, Y).predict_interval(NEW, level=level)
     assert both.shape == (7, 2, 2)
     np.testing.assert_allclose(both, expected, rtol=1e-9)

@@ -39,7 +39,7 @@ def fit_and_dense(kernel, X, y, test, **settings):
     )
     amplitude = dense.amplitude * scale**2
     if given != "profile":
-        amplitude = np.full(len(scale), given)
+        amplitude = given * scale**2
     dense.amplitude = 1.0
     cross = gram_matrix(kernel, test, X, **exact)
     prior = gram_matrix(kernel, test, **exact)
@@ -139,16 +139,20 @@ def test_scale_of_the_kernel_does_not_matter_with_a_profiled_amplitude(name):
 def test_amplitude_none_takes_the_kernel_as_it_is():
     X, y = wave(10)
     gp = ConvNetGPRegressor(3.0 * rbf(1.0), amplitude=None).fit(X, y)
-    assert gp.amplitude_ == pytest.approx(3.0)
+    assert gp.amplitude_ == pytest.approx(3.0 * y.var())
     far = gp.predict([[1e3]], return_std=True)[1]
-    assert far[0] == pytest.approx(np.sqrt(3.0))
+    assert far[0] == pytest.approx(np.sqrt(3.0) * y.std())
 
 
 def test_amplitude_is_the_prior_variance_far_from_the_data():
     X, y = wave(10)
-    gp = ConvNetGPRegressor(3.0 * rbf(1.0), amplitude=0.7).fit(X, y)
-    assert gp.amplitude_ == 0.7
-    assert gp.predict([[1e3]], return_std=True)[1][0] == pytest.approx(np.sqrt(0.7))
+    for normalize_y, unit in ((True, y.std()), (False, 1.0)):
+        gp = ConvNetGPRegressor(
+            3.0 * rbf(1.0), amplitude=0.7, normalize_y=normalize_y
+        ).fit(X, y)
+        assert gp.amplitude_ == pytest.approx(0.7 * unit**2)
+        far = gp.predict([[1e3]], return_std=True)[1]
+        assert far[0] == pytest.approx(np.sqrt(0.7) * unit)
 
 
 def test_profiled_amplitude_maximises_the_evidence():
@@ -156,7 +160,9 @@ def test_profiled_amplitude_maximises_the_evidence():
     best = ConvNetGPRegressor(rbf(1.0)).fit(X, y)
     top = best.log_marginal_likelihood()
     for factor in (0.9, 0.99, 1.01, 1.1):
-        other = ConvNetGPRegressor(rbf(1.0), amplitude=factor * best.amplitude_)
+        other = ConvNetGPRegressor(
+            rbf(1.0), amplitude=factor * best.amplitude_ / y.var()
+        )
         assert other.fit(X, y).log_marginal_likelihood() < top
 
 

@@ -45,9 +45,13 @@ def test_value_is_that_of_left_out_samples():
         without_neighbors(grams / 7.0, dropped), y[:, 1:], NOISE / weights
     )
     found = LeftOut(
-        y[:, 0], torch.ones(M).double(), mean[:, None], var[:, None] + NOISE
+        y[:, 0],
+        torch.ones(M).double(),
+        mean[:, None],
+        var[:, None] + NOISE,
+        torch.tensor([True, True]),
     )
-    density = found.log_density(found.amplitude()[:, None].expand(-1, 2))
+    density = found.log_density(found.amplitude())
     assert score.value == pytest.approx(-float(density) / (2 * M), rel=1e-10)
 
 

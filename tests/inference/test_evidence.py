@@ -7,6 +7,8 @@ from scipy.stats import multivariate_normal
 
 from skconvgp import ConvNetGPRegressor
 from skconvgp.inference import (
+    UNINFORMED,
+    informative,
     leave_one_out,
     log_marginal_likelihood,
     missing_quadratic,
@@ -20,6 +22,7 @@ from tests.helpers.tolerances import assert_close
 NOISE = 0.1
 N, N_OUTPUTS = 20, 2
 ONES = np.ones(N)
+ALL = torch.ones(N_OUTPUTS, dtype=torch.bool)
 COUNTS = np.random.default_rng(1).integers(1, 5, N).astype(float)
 MIXED = np.concatenate([[0.2, 0.7, 1.0, 1.5, 2.0, 7.3], COUNTS[6:]])
 
@@ -74,7 +77,9 @@ def test_evidence_is_the_density_of_the_targets(weights):
 )
 def test_profiled_amplitude_is_the_best_one(weights):
     system = solved(weights)
-    best = profiled_amplitude(system["quadratic"], system["weights"])
+    shared = profiled_amplitude(system["quadratic"], system["weights"], ALL)
+    best = float(shared[0])
+    assert (shared == best).all()
 
     def total(amplitude):
         return float(evidence(weights, np.full(N_OUTPUTS, amplitude)).sum())
@@ -93,14 +98,26 @@ def test_profiled_amplitude_of_repeated_rows():
     y = targets[again]
     expected = (y * np.linalg.solve(matrix, y)).sum() / y.size
     system = solved(COUNTS)
-    actual = profiled_amplitude(system["quadratic"], system["weights"])
-    assert actual == pytest.approx(expected, rel=1e-9)
+    actual = profiled_amplitude(system["quadratic"], system["weights"], ALL)
+    assert actual.tolist() == pytest.approx([expected] * N_OUTPUTS, rel=1e-9)
 
 
 def test_profiled_amplitude_of_targets_that_are_zero_is_positive():
-    zero = torch.zeros(3, 1, dtype=torch.float64)
-    assert profiled_amplitude(zero[0], torch.ones(3)) > 0.0
-    assert moment_amplitude(zero, 0.1, torch.ones(3)) > 0.0
+    zero, ones = torch.zeros(3, 1, dtype=torch.float64), torch.ones(3).double()
+    assert informative(zero).tolist() == [True]
+    assert profiled_amplitude(zero[0], ones, informative(zero)) > 0.0
+    assert moment_amplitude(zero, 0.1, ones, informative(zero)) > 0.0
+
+
+def test_outputs_without_targets_change_no_amplitude():
+    y = torch.tensor([[0.0, 2.0], [0.0, 0.0], [0.0, -1.0]], dtype=torch.float64)
+    informs, ones = informative(y), torch.ones(3).double()
+    assert informs.tolist() == [False, True]
+    assert informative(y.square().sum(0)).tolist() == [False, True]
+    found = profiled_amplitude(y.square().sum(0), ones, informs)
+    assert found.tolist() == [UNINFORMED, pytest.approx(5.0 / 3.0)]
+    found = moment_amplitude(y, 0.5, ones, informs)
+    assert found.tolist() == [UNINFORMED, pytest.approx(5.0 / 4.5)]
 
 
 @pytest.mark.parametrize("weights", [ONES, MIXED], ids=["ones", "mixed"])
@@ -111,8 +128,11 @@ def test_moment_amplitude_is_that_of_targets_from_the_model(weights):
     gram = gram / np.average(np.diag(gram), weights=weights)
     root = np.linalg.cholesky(3.0 * (gram + np.diag(noise / weights)))
     targets = root @ rng.normal(size=(N, 100_000))
-    found = moment_amplitude(*map(torch.from_numpy, (targets, noise, weights)))
-    assert found == pytest.approx(3.0, rel=0.02)
+    values = torch.from_numpy(targets)
+    of_samples = map(torch.from_numpy, (noise, weights))
+    found = moment_amplitude(values, *of_samples, informative(values))
+    assert float(found[0]) == pytest.approx(3.0, rel=0.02)
+    assert (found == found[0]).all()
 
 
 def test_missing_quadratic_is_above_what_iterates_lack():
@@ -169,7 +189,8 @@ def test_evidence_of_a_regressor_is_the_density_of_its_targets(normalize_y):
     gp = regressor(normalize_y=normalize_y).fit(X, y)
     square = ((X[:, None] - X[None]) ** 2).sum(-1)
     matrix = np.exp(-square / 2.0 / 1.5**2) + 1e-2 * np.eye(len(X))
-    expected = multivariate_normal(cov=2.0 * matrix).logpdf(y)
+    amplitude = 2.0 * (y.var() if normalize_y else 1.0)
+    expected = multivariate_normal(cov=amplitude * matrix).logpdf(y)
     assert gp.log_marginal_likelihood() == pytest.approx(expected, rel=1e-9)
 
 

@@ -1,11 +1,14 @@
 """Posteriors from a few neighbours against dense formulas."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from scipy.stats import norm
 
 from skconvgp.inference import (
+    UNINFORMED,
     LeftOut,
     local_posterior,
     local_spectra,
@@ -87,7 +90,8 @@ def left_out(seed=0):
             rng.uniform(0.3, 3.0, 9),
             rng.normal(size=(9, 3, 2)),
             rng.uniform(0.2, 2.0, (9, 3)),
-        )
+        ),
+        torch.tensor([True, True]),
     )
 
 
@@ -104,15 +108,30 @@ def test_density_is_that_of_each_target():
 
 def test_amplitude_has_the_largest_density():
     values = left_out()
-    best = values.amplitude()[:, None].expand(-1, 2)
+    best = values.amplitude()
     assert (values.log_density(best) > values.log_density(0.99 * best)).all()
     assert (values.log_density(best) > values.log_density(1.01 * best)).all()
 
 
 def test_amplitude_of_targets_that_are_met_is_positive():
     zeros = torch.zeros(3, 1, 2)
-    values = LeftOut(zeros[:, 0], torch.ones(3), zeros, torch.zeros(3, 1))
-    assert (values.amplitude() > 0.0).all()
-    assert (
-        values.log_density(values.amplitude()[:, None].expand(-1, 2)).isfinite().all()
+    values = LeftOut(
+        zeros[:, 0], torch.ones(3), zeros, torch.zeros(3, 1), torch.ones(2).bool()
     )
+    assert (values.amplitude() > 0.0).all()
+    assert values.log_density(values.amplitude()).isfinite().all()
+
+
+def test_outputs_that_say_nothing_change_nothing():
+    both = left_out()
+    one = replace(
+        both,
+        targets=both.targets[:, :1],
+        mean=both.mean[:, :, :1],
+        informs=both.informs[:1],
+    )
+    found = replace(both, informs=torch.tensor([True, False]))
+    amplitudes = found.amplitude()
+    assert torch.equal(amplitudes[:, :1], one.amplitude())
+    assert (amplitudes[:, 1] == UNINFORMED).all()
+    assert torch.equal(found.log_density(amplitudes), one.log_density(one.amplitude()))

@@ -1,0 +1,163 @@
+"""Units of targets: what is subtracted from them, and what they are divided by."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from skconvgp._typing import FloatArray
+from skconvgp.estimators._warn import warn_caller
+from skconvgp.inference import UNINFORMED
+
+__all__ = [
+    "in_units",
+    "require_range",
+    "scale_targets",
+    "target_columns",
+    "varied",
+    "warn_of_constants",
+]
+
+# Largest targets whose squares, and the sums of these, are finite numbers.
+LARGEST_TARGET = 1e150
+# Differences of targets whose squares are rounded, or zero.
+SMALLEST_TARGET = 1e-150
+# Differences of targets, as a share of their size, that rounding may cause.
+ROUNDING = 4.0 * np.finfo(np.float64).eps
+# Sizes of the targets of a solve. Their squares are divided by the noise, and summed
+# over the samples.
+RANGE = {torch.float64: (1e-150, 1e140), torch.float32: (1e-15, 1e12)}
+MOST_NAMED = 10  # columns in a message
+
+
+def target_columns(targets: NDArray[Any]) -> FloatArray:
+    """Return targets (n, k); raise if their squares are not finite."""
+    columns = np.asarray(targets, dtype=np.float64).reshape(len(targets), -1)
+    largest = float(np.abs(columns).max())
+    if largest > LARGEST_TARGET:
+        raise ValueError(
+            f"y holds numbers up to {largest:.3g}, whose squares overflow: divide y by "
+            "a number of that size, and multiply predictions by it."
+        )
+    return columns
+
+
+def scale_targets(
+    columns: FloatArray, weights: FloatArray, *, is_scaled: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Return what to subtract from each output, and what to divide it by, (k,) each.
+
+    Parameters
+    ----------
+    columns : ndarray of shape (n, k)
+        Targets.
+    weights : ndarray of shape (n,)
+        Sample weights.
+    is_scaled : bool
+        Whether the outputs get mean 0 and standard deviation 1; otherwise they stay.
+
+    Raises
+    ------
+    ValueError
+        If the targets differ by so little that squares vanish.
+    """
+    difference = float(np.abs(columns - columns[0]).max())
+    if 0.0 < difference < SMALLEST_TARGET:
+        raise ValueError(
+            f"Targets differ by no more than {difference:.3g}, whose square vanishes: "
+            "divide y by a number of that size, and multiply predictions by it."
+        )
+    n_outputs = columns.shape[1]
+    if not is_scaled:
+        return np.zeros(n_outputs), np.ones(n_outputs)
+    mean = np.average(columns, axis=0, weights=weights)
+    spread = np.average((columns - mean) ** 2, axis=0, weights=weights)
+    is_varied = varied(columns, mean) & (spread > 0.0)
+    return mean, np.where(is_varied, np.sqrt(spread), 1.0)
+
+
+def in_units(columns: FloatArray, mean: FloatArray, scale: FloatArray) -> FloatArray:
+    """Return targets (n, k) in their units; zeros where only rounding differs."""
+    scaled: FloatArray = np.where(varied(columns, mean), (columns - mean) / scale, 0.0)
+    return scaled
+
+
+def varied(columns: FloatArray, offset: FloatArray) -> NDArray[np.bool_]:
+    """Return for each output whether its targets differ from an offset.
+
+    Differences whose squares vanish beside those of other outputs are none.
+    """
+    least = np.maximum(ROUNDING * np.abs(columns).max(axis=0), SMALLEST_TARGET)
+    is_varied: NDArray[np.bool_] = np.abs(columns - offset).max(axis=0) > least
+    return is_varied
+
+
+def require_range(scaled: FloatArray, dtype: torch.dtype, *, is_first: bool) -> None:
+    """Raise if squares of targets (n, k) overflow, or vanish, in the solve.
+
+    Parameters
+    ----------
+    scaled : ndarray of shape (n, k)
+        Targets in the units of the fit.
+    dtype : torch.dtype
+        Precision of the solve.
+    is_first : bool
+        Whether there are no other targets; small ones may follow larger ones.
+    """
+    least, most = RANGE[dtype]
+    sizes = np.abs(scaled).max(axis=0)
+    too_small = (sizes > 0.0) & (sizes < least) & is_first
+    wrong = too_small | (sizes > most)
+    if not wrong.any():
+        return
+    precision = str(dtype).removeprefix("torch.")
+    others = [] if dtype == torch.float64 else ["set solve_dtype='float64'"]
+    remedies = ["set normalize_y=True", *others, "or scale y"]
+    raise ValueError(
+        f"Targets{_of_columns(wrong)} have sizes up to {sizes[wrong].max():.3g} in the "
+        f"units of the fit, which must be {least:g} to {most:g} with "
+        f"solve_dtype={precision!r}, as squares overflow or vanish: "
+        f"{', '.join(remedies)}."
+    )
+
+
+def warn_of_constants(
+    is_varied: NDArray[np.bool_], used: str, remedy: str = ""
+) -> None:
+    """Warn if some outputs (k,), or all, determine no prior variance.
+
+    Parameters
+    ----------
+    is_varied : ndarray of shape (k,)
+        Whether the targets of each output differ.
+    used : str
+        What uses a number instead.
+    remedy : str, default=""
+        A setting that gives the prior variance.
+    """
+    if is_varied.all():
+        return
+    which, beside, remedies = "All targets are the same, or there is only one", "", []
+    if is_varied.any():
+        which = f"Targets{_of_columns(~is_varied)} are all the same"
+        beside = ", and the noise of the other columns"
+        remedies = ["leave such columns out"]
+    remedies += [remedy] if remedy else ["set normalize_y=False"]
+    advice = ", or ".join(remedies)
+    warn_caller(
+        f"{which}, so that they do not determine a prior variance: {used} uses "
+        f"{UNINFORMED:g}, in squared units of y{beside}. "
+        f"{advice[0].upper()}{advice[1:]}.",
+        UserWarning,
+    )
+
+
+def _of_columns(chosen: NDArray[np.bool_]) -> str:
+    """Return words for some of the columns of y, if it has several."""
+    if len(chosen) == 1:
+        return ""
+    indices = np.flatnonzero(chosen).tolist()
+    names = ", ".join(map(str, indices[:MOST_NAMED]))
+    more = ", ..." if len(indices) > MOST_NAMED else ""
+    return f" in column{'s' if len(indices) > 1 else ''} {names}{more} of y"
