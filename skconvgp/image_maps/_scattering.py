@@ -22,7 +22,8 @@ __all__ = ["Scattering"]
 # Numbers that a processor holds at once: their spectra stay in its caches. A GPU is
 # busy with more.
 HELD_AT_ONCE = 2**21
-LEAST, MOST = 2.0**-120, 2.0**120  # powers of 2 of single numbers, and their inverses
+# Powers of 2 that are single numbers, like their inverses.
+LEAST, MOST = 2.0**-120, 2.0**120
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,10 @@ class Scattering:
         below 1: squares of others may overflow or vanish.
         """
         size = images.detach().abs().amax((1, 2, 3), keepdim=True)
-        _, exponent = torch.frexp(size.clamp(min=LEAST, max=MOST))
-        return torch.ldexp(self._of_unit(torch.ldexp(images, -exponent)), exponent)
+        size = size.clamp(min=LEAST, max=MOST)
+        mantissa, _ = torch.frexp(size)
+        unit = size / mantissa
+        return self._of_unit(images / unit) * unit
 
     def _of_unit(self, images: Tensor) -> Tensor:
         """Return coefficients (n, c', h', w') of images (n, c, h, w) below 1."""

@@ -43,7 +43,8 @@ def _eigen(matrix: Tensor) -> tuple[Tensor, Tensor]:
             f"A matrix of shape {tuple(matrix.shape)!r} has numbers that are not "
             "finite: scale X to numbers near 1."
         )
-    return torch.linalg.eigh(matrix)
+    values, vectors = torch.linalg.eigh(matrix)
+    return values, vectors
 
 
 def without_rounding(values: Tensor) -> Tensor:
