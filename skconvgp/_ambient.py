@@ -1,5 +1,6 @@
 """The state of torch in which everything is computed, whatever the caller's is."""
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import wraps
@@ -7,7 +8,7 @@ from typing import ParamSpec, TypeVar
 
 import torch
 
-__all__ = ["ordinary_torch", "public"]
+__all__ = ["named_recursion", "ordinary_torch", "public"]
 
 P = ParamSpec("P")
 Value = TypeVar("Value")
@@ -38,12 +39,26 @@ def ordinary_torch() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def named_recursion() -> Iterator[None]:
+    """Say what to do if parts are nested so deeply that Python gives up."""
+    try:
+        yield
+    except RecursionError as error:
+        raise ValueError(
+            f"Python allows {sys.getrecursionlimit()} calls inside of each other, and "
+            "there were more, most likely for kernels that are nested too deeply: make "
+            "sums as Sum(a, b, c) and chains as Sequential(a, b, c), not of two parts "
+            "at a time, or raise the limit by sys.setrecursionlimit."
+        ) from error
+
+
 def public(call: Callable[P, Value]) -> Callable[P, Value]:
     """Return a function of users that computes under `ordinary_torch`."""
 
     @wraps(call)
     def behind_the_door(*args: P.args, **settings: P.kwargs) -> Value:
-        with ordinary_torch():
+        with named_recursion(), ordinary_torch():
             return call(*args, **settings)
 
     return behind_the_door

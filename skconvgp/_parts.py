@@ -7,6 +7,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from skconvgp._ambient import named_recursion
+
 __all__ = ["Part", "distinct", "same_settings"]
 
 
@@ -48,11 +50,18 @@ class Part:
         """
         params = self._direct_params()
         if deep:
-            for name, value in list(params.items()):
-                if isinstance(value, Part):
-                    nested = value.get_params()
-                    params |= {f"{name}__{key}": item for key, item in nested.items()}
+            with named_recursion():
+                return params | self._nested_params(params)
         return params
+
+    def _nested_params(self, params: dict[str, object]) -> dict[str, object]:
+        """Return the settings of all nested parts as ``part__setting``."""
+        nested: dict[str, object] = {}
+        for name, value in params.items():
+            if isinstance(value, Part):
+                inner = value.get_params()
+                nested |= {f"{name}__{key}": item for key, item in inner.items()}
+        return nested
 
     def set_params(self, **params: object) -> Self:
         """Set settings by name; ``part__setting`` reaches nested parts.
@@ -93,10 +102,17 @@ class Part:
 
     def __sklearn_clone__(self) -> Self:
         """Copy for :func:`sklearn.base.clone`."""
-        return copy.deepcopy(self)
+        with named_recursion():
+            return copy.deepcopy(self)
 
     def __repr__(self) -> str:
         """Show the settings that differ from their defaults."""
+        try:
+            return self._text()
+        except RecursionError:  # of parts that are nested deeply
+            return f"{type(self).__name__}(...)"
+
+    def _text(self) -> str:
         if self.part_name is not None:
             shown = [repr(part) for part in self.parts]
         else:

@@ -1,6 +1,7 @@
 """Checks of the settings of pluggable parts."""
 
 import math
+import operator
 from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import NoReturn
@@ -10,8 +11,19 @@ import numpy as np
 from skconvgp._parts import Part
 from skconvgp._typing import Bounds
 
-__all__ = ["FIXED", "as_bounds", "is_int", "is_number", "one_of", "reject", "require"]
+__all__ = [
+    "FIXED",
+    "as_bounds",
+    "as_float",
+    "is_int",
+    "is_number",
+    "one_of",
+    "reject",
+    "require",
+    "shown",
+]
 
+MOST_SHOWN = 500  # letters of a setting in a message
 FIXED = "fixed"  # given instead of bounds: the hyperparameter is not learned
 
 
@@ -24,9 +36,26 @@ def is_int(value: object, least: int = 1, most: int | None = None) -> bool:
 
 def is_number(value: object) -> bool:
     """Say whether a setting is a finite number > 0."""
+    return 0.0 < as_float(value) < math.inf
+
+
+def as_float(value: object) -> float:
+    """Return a number as a float, infinite out of range, and NaN for anything else."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        return False
-    return 0.0 < float(value) < math.inf
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if operator.gt(value, 0) else -math.inf
+
+
+def shown(value: object) -> str:
+    """Return a setting as a message shows it; Python prints no int of 5000 digits."""
+    try:
+        text = repr(value)
+    except ValueError:
+        return f"{type(value).__name__} that is too long to print"
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
 
 
 def one_of(words: Iterable[str]) -> str:
@@ -44,7 +73,7 @@ def reject(part: Part, name: str, expected: str, got: object) -> NoReturn:
     """Raise a ValueError in scikit-learn's words for a wrong parameter."""
     raise ValueError(
         f"The {name!r} parameter of {type(part).__name__} must be {expected}. Got "
-        f"{got!r} instead."
+        f"{shown(got)} instead."
     )
 
 
@@ -53,10 +82,10 @@ def as_bounds(bounds: object) -> Bounds:
     if isinstance(bounds, str) and bounds == FIXED:
         return FIXED
     if isinstance(bounds, tuple | list | np.ndarray) and len(bounds) == 2:
-        low, high = float(bounds[0]), float(bounds[1])
+        low, high = map(as_float, bounds)
         if 0.0 < low <= high < math.inf:
             return (low, high)
     raise ValueError(
         f"Bounds of a hyperparameter must be 'fixed' or a pair (low, high) with "
-        f"0 < low <= high, got {bounds!r}."
+        f"0 < low <= high, got {shown(bounds)}."
     )

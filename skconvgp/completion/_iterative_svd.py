@@ -172,7 +172,7 @@ def truncate(
         factor, vectors = _nearest(filled, vectors)
         filled = Filled.of(observed, factor, factor)
         change, size = product_change(factor, factor, *last)
-        converged = change <= limits.rtol**2 * size
+        converged = change <= limits.rtol * limits.rtol * size
         last = factor, factor
     return Fit(factor, n_iter, converged)
 
@@ -198,7 +198,7 @@ def _regress(
         vectors = leading_right_vectors(filled, vectors)
         coefs = solve_rows(observed, vectors, RIDGE)
         change, size = fill_(filled, entries.mask, coefs, vectors)
-        converged = change <= limits.rtol**2 * size
+        converged = change <= limits.rtol * limits.rtol * size
     landmarks = entries.landmarks()
     if landmarks is not None:
         rank = vectors.shape[1]

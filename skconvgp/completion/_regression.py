@@ -67,7 +67,7 @@ def alternate(
             (left, right), acceleration, least = last, Anderson(), math.inf
             continue
         change, size = product_change(left, new, *last)
-        converged = change <= limits.rtol**2 * size
+        converged = change <= limits.rtol * limits.rtol * size
         last, least = (left, new), loss
         right = acceleration.next(right, new)
     rank = right.shape[1]

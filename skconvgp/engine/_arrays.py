@@ -56,6 +56,7 @@ def rows_to_images(rows: NDArray[Any], shape: ImageShape) -> Tensor:
 
 def pool_images(images: Tensor, side: int) -> Tensor:
     """Return images of the means of squares of pixels; edge squares may be smaller."""
+    side = min(side, max(images.shape[2:]))  # torch takes no larger ints
     if side == 1:
         return images
     return torch.nn.functional.avg_pool2d(

@@ -28,6 +28,7 @@ __all__ = [
 # those of the C++ run time, and those of libraries that find no room for their
 # workspace (cuBLAS then only says that it is not initialised). After most other errors
 # a GPU cannot be used any more, so that no other error is caught.
+MOST_BYTES = 10**24  # that a message tells
 NO_MEMORY = (
     "out of memory",
     "can't allocate memory",
@@ -101,10 +102,16 @@ def require_memory(needed: int, device: torch.device, user: str, remedy: str) ->
     allowed = free_memory(device)
     if needed > allowed:
         raise TileMemoryError(
-            f"{user} needs {needed} bytes ({needed / 2**30:.1f} GiB) and {allowed} "
-            f"bytes ({allowed / 2**30:.1f} GiB) are free on device {str(device)!r}: "
-            f"{remedy}"
+            f"{user} needs {_bytes_as_text(needed)} and {_bytes_as_text(allowed)} are "
+            f"free on device {str(device)!r}: {remedy}"
         )
+
+
+def _bytes_as_text(number: int) -> str:
+    """Return a number of bytes, in GiB as well; settings may ask for any number."""
+    if number > MOST_BYTES:
+        return f"more than {MOST_BYTES} bytes"
+    return f"{number} bytes ({number / 2**30:.1f} GiB)"
 
 
 class _Tf32Switch:

@@ -19,7 +19,6 @@ from skconvgp.engine import (
     Placement,
     compute_at,
     freeze,
-    require_memory,
     slices,
     thaw,
     to_numpy,
@@ -27,6 +26,11 @@ from skconvgp.engine import (
 )
 from skconvgp.estimators._callbacks import FitTasks
 from skconvgp.estimators._encoder_head import BLOCK, CodeHead, unit_scale
+from skconvgp.estimators._encoder_memory import (
+    require_bits,
+    require_step,
+    step_bytes,
+)
 from skconvgp.estimators._encoder_samples import CodedSamples
 from skconvgp.estimators._encoder_settings import (
     ANALYTIC,
@@ -78,6 +82,7 @@ from skconvgp.networks import (
     seeded,
     train,
 )
+from skconvgp.processes import require_features
 
 __all__ = ["fit_encoder", "inputs_for", "logits_in_blocks"]
 
@@ -90,9 +95,6 @@ GROWTH = 32
 STEEPEST = 100.0
 # Share of bits that may be equal for all training samples, without a warning.
 LARGEST_CONSTANT = 0.5
-# Copies that are held: of features, by derivatives, and of their products, to refit the
-# head; and bytes of a number.
-COPIES, SQUARES, BYTES = 8, 4, 8
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,9 @@ class _Fitted:
 def fit_encoder(estimator: Any, settings: EncoderSettings, data: CodedSamples) -> None:
     """Train the encoder, refit the head, and set the fitted attributes."""
     device_of_fit(estimator)
+    require_bits(settings, data)
+    placement = find_device(estimator, step_bytes(settings, data), is_fitted=False)
+    require_step(settings, data, placement)
     seed = make_generator(estimator.random_state).initial_seed()
     encoder, start = _make_encoder(estimator, settings, data, seed)
     work = _Work(estimator, settings, data, encoder, start, seed)
@@ -121,7 +126,6 @@ def fit_encoder(estimator: Any, settings: EncoderSettings, data: CodedSamples) -
         progress(epoch.index + 1, epoch.total)
         return tasks.step(EPOCH)
 
-    placement = find_device(estimator, work.needed, is_fitted=False)
     fitted = compute_at(placement, partial(work.fit, watch=watch))
     tasks.end()
     _judge_bits(fitted.n_constant, settings)
@@ -165,28 +169,9 @@ class _Work:
         self._estimator, self._settings, self._data = estimator, settings, data
         self._encoder, self._start, self._seed = encoder, start, seed
 
-    @property
-    def needed(self) -> int:
-        """Bytes that lie on a device at once."""
-        settings, rows = self._settings, self._data.rows
-        is_drawn = self._data.is_supervised and settings.function is None
-        r = settings.n_features if is_drawn else settings.n_bits
-        is_sampled = self._data.is_supervised and settings.gradient in (SCORE, ISOLATED)
-        n_codes = min(settings.batch_size, len(rows))
-        n_codes *= settings.n_draws if is_sampled else 1
-        held = COPIES * n_codes * r + SQUARES * r**2 + 2 * r * settings.n_bits
-        return int(rows.nbytes) + held * BYTES
-
-    def require_room(self, device: torch.device) -> None:
-        """Raise a TileMemoryError unless a step, and the head, fit into the memory."""
-        remedy = "lower `n_features`, `batch_size` or `n_draws`."
-        there = self._data.rows.nbytes if device.type == "cpu" else 0
-        user = "Training the encoder"
-        require_memory(self.needed - int(there), device, user, remedy)
-
     def fit(self, placement: Placement, watch: Callable[[Epoch], bool]) -> _Fitted:
         """Return what is found on a device."""
-        self.require_room(placement.device)
+        require_step(self._settings, self._data, placement)
         # A fresh generator, for the case that another device begins again.
         generator = torch.Generator().manual_seed(self._seed)
         device, settings, data = placement.device, self._settings, self._data
@@ -222,6 +207,7 @@ class _Work:
         watch: Callable[[Epoch], bool],
     ) -> Trained:
         settings, device = self._settings, coding.inputs.device
+        n_at_once = min(settings.batch_size, len(self._data.rows))
         learned, held_out = (
             to_tensor(one, device)
             for one in hold_out(
@@ -236,14 +222,12 @@ class _Work:
             learned,
             estimate,
             settings.penalties,
-            settings.batch_size,
+            n_at_once,
             generator,
         )
         validation = None
         if len(held_out):
-            validation = CodingValidation(
-                coding, held_out, settings.batch_size, generator
-            )
+            validation = CodingValidation(coding, held_out, n_at_once, generator)
 
         def watched(epoch: Epoch) -> bool:
             if isinstance(estimate, Relaxed):
@@ -276,7 +260,7 @@ class _Work:
             box = BlackBox(settings.function, first.shape[1])
             return BlackBox(settings.function, box.n_features, unit_scale(box, codes))
         kernel = settings.kernel.resolve(to_numpy(codes))
-        source = KernelSource(kernel, (settings.n_bits, 1, 1))
+        source = KernelSource(kernel, (settings.n_bits, 1, 1), require_features)
         drawn = source.feature_map(settings.n_features, generator, exact_diag=False)
         features = KernelCodes(thaw(freeze(drawn), codes.device))
         return replace(features, scale=unit_scale(features, codes))

@@ -90,7 +90,7 @@ def resolve_weights(estimator: Any, n_parts: int) -> FloatArray | None:
     expected = f"'auto' or {n_parts} finite numbers >= 0 that are not all 0"
     try:
         weights: FloatArray = np.array(estimator.part_weights, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         reject(estimator, "part_weights", expected, estimator.part_weights)
     is_usable = weights.shape == (n_parts,) and np.isfinite(weights).all()
     if not is_usable or weights.min() < 0.0 or not weights.any():

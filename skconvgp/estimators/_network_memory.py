@@ -70,15 +70,15 @@ def require_room(
     """Raise a TileMemoryError unless a training fits into the free memory."""
     n_rows = _rows_at_once(settings, n_points)
     name = "n_draws" if settings.sampling is None else "n_chains"
-    remedy = f"lower `{name}` or the size of the network, or set a smaller `batch_size`"
+    remedy = f"lower `{name}` or `hidden_layer_sizes`, or set a smaller `batch_size`"
     if settings.reads_features:
         remedy = (
-            f"lower `{name}`, `features` or the size of the network, or set a smaller "
+            f"lower `{name}`, `features` or `hidden_layer_sizes`, or set a smaller "
             "`batch_size`"
         )
     elif settings.kernel is not None:
         remedy = (
-            f"lower `{name}`, `extra_points` or the size of the network, fit on fewer "
+            f"lower `{name}`, `extra_points` or `hidden_layer_sizes`, fit on fewer "
             "samples, or set `batch_size`: without it a kernel as prior reads all "
             "samples in each step"
         )

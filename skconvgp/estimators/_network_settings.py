@@ -63,6 +63,7 @@ TRAINING_RATE, CHAIN_RATE = 3e-2, 1e-2
 STEPS_OF_ALL, STEPS_OF_BATCHES, LEAST_EPOCHS = 1500, 3000, 60
 # Fewer held-out samples than that say too little of probabilities, and of a noise.
 LEAST_FOR_LABELS, LEAST_FOR_NOISE = 20, 50
+LARGEST_VARIANCE = 1e30  # outputs are then still numbers in single precision
 
 
 @dataclass(frozen=True)
@@ -241,8 +242,12 @@ def read_settings(owner: Any, *, calibrate: object = False) -> NetworkSettings:
         is_bootstrap=_inference(owner) == BOOTSTRAP,
         learned=_learned(owner, kernel or target),
         n_draws=resolve_count(owner, "n_draws", owner.n_draws),
-        weight_variance=resolve_positive(owner, "weight_variance"),
-        bias_variance=resolve_positive(owner, "bias_variance", allows_zero=True),
+        weight_variance=resolve_positive(
+            owner, "weight_variance", most=LARGEST_VARIANCE
+        ),
+        bias_variance=resolve_positive(
+            owner, "bias_variance", allows_zero=True, most=LARGEST_VARIANCE
+        ),
         extra_points=resolve_positive(owner, "extra_points", allows_zero=True),
         function_noise=resolve_positive(owner, "function_noise"),
         features=_features(owner),

@@ -110,7 +110,7 @@ def _inducing(estimator: Any, given: Any, grid: PatchGrid) -> str | NDArray[Any]
     )
     try:
         patches = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         reject(estimator, "inducing", expected, given)
     if patches.ndim < 2 or not len(patches) or patches[0].size != np.prod(size):
         reject(estimator, "inducing", expected, f"shape {patches.shape!r}")

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Iterable
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, NoReturn, TypeGuard
 
 import numpy as np
@@ -18,6 +18,7 @@ from skconvgp._protocols import (
     Solver,
     VariationalLikelihood,
 )
+from skconvgp._settings import as_float, shown
 from skconvgp.backends import BACKENDS
 from skconvgp.completion import CoarseKernel, SubsetOfData
 from skconvgp.engine import Placement, choose_placement, free_memory, gpu_memory
@@ -91,7 +92,8 @@ def reject(owner: object, name: str, expected: str, got: object) -> NoReturn:
     """Raise an error with scikit-learn's sentence about a wrong parameter."""
     title = owner if isinstance(owner, str) else type(owner).__name__
     raise ValueError(
-        f"The {name!r} parameter of {title} must be {expected}. Got {got!r} instead."
+        f"The {name!r} parameter of {title} must be {expected}. Got {shown(got)} "
+        "instead."
     )
 
 
@@ -185,16 +187,10 @@ def resolve_memory_budget(
         if device.type == "cuda" and n_workers > 1:
             free += [free_memory(torch.device("cuda", i)) for i in range(n_workers)]
         return max(0, min(free)) // BUDGET_SHARE
-    if isinstance(budget, Real) and not isinstance(budget, bool):
-        number = float(budget)
-        if number >= 1.0 and number.is_integer():
-            return int(number)
-    if isinstance(budget, str):
-        match = re.fullmatch(r"\s*([\d.]+)\s*([A-Za-z]*)\s*", budget)
-        if match and match[2].upper() in UNITS and _is_number(match[1]):
-            n_bytes = int(float(match[1]) * UNITS[match[2].upper()])
-            if n_bytes > 0:
-                return n_bytes
+    n_bytes = _bytes_of(budget) if isinstance(budget, str) else as_float(budget)
+    is_whole = isinstance(budget, str) or n_bytes.is_integer()
+    if 1.0 <= n_bytes < math.inf and is_whole:
+        return int(n_bytes)
     reject(owner, "memory_budget", expected, budget)
 
 
@@ -272,7 +268,7 @@ def resolve_completion(
 
 def resolve_fraction(owner: object, fraction: object) -> float:
     """Return the share of distinct entries that may be evaluated."""
-    number = _as_number(fraction)
+    number = as_float(fraction)
     if 0.0 < number <= 1.0:
         return number
     reject(owner, "observed_fraction", "a number > 0 and <= 1", fraction)
@@ -304,7 +300,7 @@ def resolve_rate(owner: object, rate: object) -> float | None:
     """Return a rate of learning; None for "auto"."""
     if isinstance(rate, str) and rate == AUTO:
         return None
-    number = _as_number(rate)
+    number = as_float(rate)
     if 0.0 < number <= 1.0:
         return number
     reject(owner, "learning_rate", "'auto' or a number > 0 and <= 1", rate)
@@ -312,7 +308,7 @@ def resolve_rate(owner: object, rate: object) -> float | None:
 
 def resolve_tolerance(owner: object, tol: object) -> float:
     """Return a change below which an iteration has converged."""
-    number = _as_number(tol)
+    number = as_float(tol)
     if 0.0 <= number < math.inf:
         return number
     reject(owner, "tol", "a finite number >= 0", tol)
@@ -322,7 +318,7 @@ def resolve_noise(owner: object, noise: object) -> float | str:
     """Return the relative noise variance, or the string option that chooses it."""
     if isinstance(noise, str) and noise in NOISE_WORDS:
         return noise
-    number = _as_number(noise)
+    number = as_float(noise)
     if 0.0 <= number < math.inf:
         return number
     *most, last = map(repr, NOISE_WORDS)
@@ -334,18 +330,15 @@ def resolve_amplitude(owner: object, amplitude: object) -> float | str | None:
     """Return the amplitude, "profile" or None."""
     if amplitude is None or (isinstance(amplitude, str) and amplitude == "profile"):
         return amplitude
-    number = _as_number(amplitude)
+    number = as_float(amplitude)
     if 0.0 < number < math.inf:
         return number
     reject(owner, "amplitude", "'profile', a finite number > 0 or None", amplitude)
 
 
-def _as_number(value: object) -> float:
-    """Return a number as a float, or NaN for any other value."""
-    if isinstance(value, Real) and not isinstance(value, bool):
-        return float(value)
-    return math.nan
-
-
-def _is_number(text: str) -> bool:
-    return text.count(".") <= 1 and text != "."
+def _bytes_of(text: str) -> float:
+    """Return the bytes of a text such as "2 GiB", or NaN for any other text."""
+    match = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*([A-Za-z]*)\s*", text)
+    if match is None or match[2].upper() not in UNITS:
+        return math.nan
+    return float(match[1]) * UNITS[match[2].upper()]

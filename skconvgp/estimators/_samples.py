@@ -2,14 +2,13 @@
 
 import copy
 from functools import partial
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 import torch
 from sklearn.utils.validation import check_is_fitted
 
-from skconvgp._settings import is_int, one_of
+from skconvgp._settings import is_int, one_of, shown
 from skconvgp._typing import FloatArray
 from skconvgp.engine import (
     Placement,
@@ -49,6 +48,7 @@ MOST_JOINT = 2000  # samples whose covariance is factored if the user does not c
 LEAST_FEATURES = 2
 # Matrices of all samples for each covariance: itself, its factor, one in the making.
 JOINT_COPIES = 3
+DRAW_COPIES = 3  # of drawn functions
 
 
 def sample_latent(
@@ -62,16 +62,17 @@ def sample_latent(
     """Draw latent functions (n, k, n_samples), before `fit` from the prior."""
     if random_state is None:
         random_state = gp.random_state
-    if not isinstance(n_samples, Integral) or n_samples < 1:
-        raise ValueError(f"`n_samples` must be an int >= 1, got {n_samples!r}.")
+    if not is_int(n_samples):
+        raise ValueError(f"`n_samples` must be an int >= 1, got {shown(n_samples)}.")
     if method not in METHODS:
         raise ValueError(f"`method` must be {one_of(METHODS)}, got {method!r}.")
     if not is_int(n_features, least=LEAST_FEATURES):
         raise ValueError(
-            f"`n_features` must be an int >= {LEAST_FEATURES}, got {n_features!r}."
+            f"`n_features` must be an int >= {LEAST_FEATURES}, got {shown(n_features)}."
         )
     if gp._needs_fit or method in (PATHWISE, BOOTSTRAP):
         check_is_fitted(gp)
+    _require_draws(gp, X, n_samples)
     generator = make_generator(random_state)
     if method == BOOTSTRAP or _is_pathwise(gp, X, method):
         rows = gp._read_new(X)
@@ -116,6 +117,19 @@ def _is_pathwise(gp: BaseGP, X: Any, method: str) -> bool:
     if not hasattr(gp, "_process") or _length(X) <= MOST_JOINT:
         return False
     return has_whole_draws(gp._process)
+
+
+def _require_draws(gp: BaseGP, X: Any, n_samples: int) -> None:
+    """Raise a TileMemoryError unless draws fit into memory, here and at fitted samples.
+
+    Random features take about as much as the samples.
+    """
+    dual = getattr(getattr(gp, "_process", None), "dual", np.empty((0, 1)))
+    n_rows, n_outputs = dual.shape
+    n_numbers = DRAW_COPIES * (n_rows + _length(X)) * n_outputs * n_samples
+    user = f"A draw of functions at {_length(X)} samples, as many as are asked for,"
+    host, remedy = torch.device("cpu"), "lower `n_samples`, or draw at fewer samples."
+    require_memory(n_numbers * torch.float64.itemsize, host, user, remedy)
 
 
 def _require_joint(process: object, n: int) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from inspect import signature
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
 
-from skconvgp._settings import is_number
+from skconvgp._settings import as_float, is_number
 from skconvgp._tensors import permutation
 from skconvgp._typing import ImageShape
 from skconvgp.engine import rows_to_tensor, to_numpy
@@ -38,14 +38,19 @@ A_MAKER = (
 )
 
 
-def resolve_positive(owner: Any, name: str, *, allows_zero: bool = False) -> float:
-    """Return a number > 0, or >= 0."""
+def resolve_positive(
+    owner: Any, name: str, *, allows_zero: bool = False, most: float | None = None
+) -> float:
+    """Return a number > 0, or >= 0, and not above the largest allowed."""
     value = getattr(owner, name)
-    is_zero = isinstance(value, Real) and not isinstance(value, bool) and value == 0
-    if not (is_number(value) or (allows_zero and is_zero)):
-        sign = ">=" if allows_zero else ">"
-        reject(owner, name, f"a finite number {sign} 0", value)
-    return float(value)
+    number = as_float(value)
+    is_within = number < math.inf if most is None else number <= most
+    if not (is_within and (number > 0.0 or (allows_zero and number == 0.0))):
+        sign, bound = ">=" if allows_zero else ">", ""
+        if most is not None:
+            bound = f" and <= {most:g}"
+        reject(owner, name, f"a finite number {sign} 0{bound}", value)
+    return number
 
 
 def makes_modules(given: object) -> bool:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_consistent_length
 
+from skconvgp._settings import shown
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.engine import kernel_shape
 from skconvgp.estimators._columns import NamedShape
@@ -339,7 +340,7 @@ def random_source(random_state: Any) -> np.random.RandomState:
     except (ValueError, TypeError, OverflowError):
         raise ValueError(
             "random_state must be None, an int from 0 to 2**32 - 1 or a "
-            f"numpy.random.RandomState. Got {random_state!r} instead."
+            f"numpy.random.RandomState. Got {shown(random_state)} instead."
         ) from None
     return source
 

@@ -4,7 +4,6 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,7 +13,7 @@ from torch.quasirandom import SobolEngine
 
 from skconvgp._parts import Part
 from skconvgp._protocols import Landscape, OptimizerResult, Step
-from skconvgp._settings import is_int, one_of, reject, require
+from skconvgp._settings import as_float, is_int, one_of, reject, require
 from skconvgp._tensors import random_ints
 from skconvgp._typing import FloatArray
 from skconvgp.flows._search import ALL_DONE, STOPPED, Best
@@ -25,6 +24,7 @@ __all__ = ["BayesianOptimization"]
 ACQUISITIONS = ("EI", "LCB", "PI", "gp_hedge")
 FALLBACK = "scikit-optimize is not installed; replaced by expected improvement"
 LARGEST_SEED = 2**31 - 1
+MOST_INITIAL = 10_000
 
 
 class Surrogate(Protocol):
@@ -126,10 +126,12 @@ class BayesianOptimization(Part):
         word = self.acquisition
         is_known = isinstance(word, str) and word in ACQUISITIONS
         require(self, "acquisition", is_known, one_of(ACQUISITIONS))
-        for name in ("n_initial", "max_iter"):
-            require(self, name, is_int(getattr(self, name)), "an int >= 1")
+        is_number_of_points = is_int(self.n_initial, most=MOST_INITIAL)
+        expected = f"an int from 1 to {MOST_INITIAL}"
+        require(self, "n_initial", is_number_of_points, expected)
+        require(self, "max_iter", is_int(self.max_iter), "an int >= 1")
         tolerance = self.confirm_tolerance
-        if not (isinstance(tolerance, Real) and 0.0 <= tolerance < math.inf):
+        if not 0.0 <= as_float(tolerance) < math.inf:
             reject(self, "confirm_tolerance", "a finite number >= 0", tolerance)
 
 

@@ -4,7 +4,6 @@ import abc
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Protocol
 
 import numpy as np
@@ -12,7 +11,7 @@ from torch import Generator
 
 from skconvgp._parts import Part
 from skconvgp._protocols import Landscape, OptimizerResult, Step
-from skconvgp._settings import is_int, is_number, require
+from skconvgp._settings import as_float, is_int, is_number, require
 from skconvgp._tensors import uniforms
 from skconvgp._typing import FloatArray
 from skconvgp.flows._search import (
@@ -330,4 +329,4 @@ class _Walk:
 
 
 def _is_share(value: object) -> bool:
-    return isinstance(value, Real) and 0.0 <= float(value) < 1.0
+    return 0.0 <= as_float(value) < 1.0

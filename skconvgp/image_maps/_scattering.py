@@ -24,6 +24,9 @@ __all__ = ["Scattering"]
 HELD_AT_ONCE = 2**21
 # Powers of 2 that are single numbers, like their inverses.
 LEAST, MOST = 2.0**-120, 2.0**120
+# Of the pixels: filters in blocks at all levels and the spectra they are cut from; a
+# filter in the making, which is complex and repeats the image along both sides.
+FILTER_COPIES, MAKING_COPIES = 4, 200
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,13 @@ class Scattering:
         channels, *sizes = image_shape
         padded = math.prod(padded_size(size, self.n_scales) for size in sizes)
         return 2 * channels * self.n_angles * padded
+
+    def n_filter_values(self, image_shape: ImageShape) -> int:
+        """Return about how many numbers filters are, and how many make one of them."""
+        padded = (padded_size(size, self.n_scales) for size in image_shape[1:])
+        return math.prod(padded) * (
+            FILTER_COPIES * self.n_scales * self.n_angles + MAKING_COPIES
+        )
 
     def __call__(self, images: Tensor) -> Tensor:
         """Return coefficients (n, c', h', w') of images (n, c, h, w).

@@ -10,7 +10,11 @@ from torch import Tensor
 from skconvgp._typing import Bounds, MapShape, Prepared, Scalar, Value
 from skconvgp.kernels._activations import ReLU
 from skconvgp.kernels._base import Sum
-from skconvgp.kernels._checks import require_positive_int, require_variance
+from skconvgp.kernels._checks import (
+    LARGEST_WINDOW,
+    require_positive_int,
+    require_variance,
+)
 from skconvgp.kernels._combinators import Residual, Sequential
 from skconvgp.kernels._hyperparameters import DEFAULT_BOUNDS
 from skconvgp.kernels._layer import Layer
@@ -29,6 +33,8 @@ __all__ = [
     "resnet32",
     "three_layer_convnet",
 ]
+
+LARGEST_DEPTH = 1000  # layers, each of which is an object
 
 
 class Network(Layer):
@@ -123,8 +129,8 @@ class Network(Layer):
 
     def _check_settings(self) -> None:
         self._check_words()
-        for name in ("depth", "kernel_size"):
-            require_positive_int(name, getattr(self, name, 1))
+        require_positive_int("depth", getattr(self, "depth", 1), LARGEST_DEPTH)
+        require_positive_int("kernel_size", getattr(self, "kernel_size", 1))
         for name in ("weight_variance", "bias_variance"):
             self._check_variance(name, getattr(self, name))
 
@@ -237,7 +243,7 @@ class convnet(Network):
 
     def _head(self) -> tuple[MapLayer, ...]:
         """Return the layers between the last convolution and the readout."""
-        require_positive_int("radius", self.radius)
+        require_positive_int("radius", self.radius, (LARGEST_WINDOW - 1) // 2)
         require_positive_int("step", self.step)
         if self.pooling is None:
             return (Flatten(),)

@@ -17,7 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from skconvgp._ambient import named_recursion
 from skconvgp._parts import Part, distinct
+from skconvgp._settings import as_float
 from skconvgp._typing import (
     Bounds,
     FloatArray,
@@ -85,6 +87,7 @@ class Kernel(Part, ABC):
         """Return the prior variance (n,) of each prepared image."""
 
     @property
+    @named_recursion()
     def hyperparameters(self) -> tuple[Hyperparameter, ...]:
         """All hyperparameters, free and fixed, nested kernels included."""
         return tuple(collect_hyperparameters(self))
@@ -129,6 +132,7 @@ class Kernel(Part, ABC):
         assign_hyperparameters(kernel, free, values)
         return kernel
 
+    @named_recursion()
     def resolve(self, X: Any) -> Self:
         """Return a copy whose settings that follow from data are numbers.
 
@@ -147,6 +151,7 @@ class Kernel(Part, ABC):
         values = dict(settings_from_data(self, X))
         return self.replace(**values) if values else self
 
+    @named_recursion()
     def replace(self, **params: object) -> Self:
         """Return a copy with other settings; names as ``set_params`` takes them."""
         return copy.deepcopy(self).set_params(**params)
@@ -164,7 +169,7 @@ class Kernel(Part, ABC):
         if isinstance(other, Kernel):
             return Product(self, other)
         if isinstance(other, Real):
-            return Scale(self, factor=float(other))
+            return Scale(self, factor=as_float(+other))
         return NotImplemented
 
     def __rmul__(self, other: object) -> "Kernel":

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from skconvgp._settings import is_int, shown
 from skconvgp._typing import Scalar, Value
 
 __all__ = [
+    "LARGEST_WINDOW",
     "SEQUENCES",
     "as_items",
     "plain_value",
@@ -21,6 +23,9 @@ __all__ = [
 ]
 
 
+LARGEST_WINDOW = 2**16  # positions: far beyond any map that fits into memory
+# Sizes of a length, the square of which is a number; of an int, which torch takes.
+SMALLEST, LARGEST, LARGEST_INT = 1e-100, 1e100, 2**63 - 1
 # Types of a setting with one number for each layer or feature.
 SEQUENCES = (tuple, list, np.ndarray)
 
@@ -55,15 +60,17 @@ def require_variance(name: str, value: Value) -> None:
         if not (math.isfinite(number) and number >= 0.0):
             raise ValueError(
                 f"`{name}` is a variance and must be a finite number >= 0, "
-                f"got {value!r}."
+                f"got {shown(value)}.{_as_float_hint(item)}"
             )
 
 
 def require_positive(name: str, value: Scalar) -> None:
-    """Raise unless a setting is a finite number > 0."""
-    number = _as_number(value)
-    if not (math.isfinite(number) and number > 0.0):
-        raise ValueError(f"`{name}` must be a finite number > 0, got {value!r}.")
+    """Raise unless a setting is a number > 0, and its square is as well."""
+    if not SMALLEST <= _as_number(value) <= LARGEST:
+        raise ValueError(
+            f"`{name}` must be a finite number > 0, from {SMALLEST:g} to {LARGEST:g}, "
+            f"got {shown(value)}.{_as_float_hint(value)}"
+        )
 
 
 def require_within(name: str, value: object, largest: float) -> None:
@@ -71,22 +78,31 @@ def require_within(name: str, value: object, largest: float) -> None:
     if not abs(_as_number(value)) <= largest:
         raise ValueError(
             f"`{name}` must be a finite number from {-largest:g} to {largest:g}, "
-            f"got {value!r}."
+            f"got {shown(value)}.{_as_float_hint(value)}"
         )
 
 
-def require_positive_int(name: str, value: object, largest: int | None = None) -> None:
+def require_positive_int(
+    name: str, value: object, largest: int = LARGEST_WINDOW
+) -> None:
     """Raise unless a setting is a whole number >= 1, and not above the largest."""
-    if isinstance(value, Integral) and not isinstance(value, bool):
-        number = int(value)
-        if number >= 1 and (largest is None or number <= largest):
-            return
-    allowed = "an int >= 1" if largest is None else f"an int from 1 to {largest}"
-    raise ValueError(f"`{name}` must be {allowed}, got {value!r}.")
+    if not is_int(value, most=largest):
+        raise ValueError(
+            f"`{name}` must be an int from 1 to {largest}, got {shown(value)}."
+        )
 
 
 def _as_number(value: object) -> float:
-    """Return a number as a float, or NaN for any other value."""
+    """Return a number as a float; NaN for other values, and for ints torch refuses."""
     if isinstance(value, Tensor):
         return plain_value(value)
+    if isinstance(value, Integral) and abs(int(value)) > LARGEST_INT:
+        return math.nan
     return float(value) if isinstance(value, Real) else math.nan
+
+
+def _as_float_hint(value: object) -> str:
+    """Return a sentence on an int that is too large, and nothing for other values."""
+    if isinstance(value, Integral) and math.isnan(_as_number(value)):
+        return " Give numbers of this size as floats, such as 1e30."
+    return ""

@@ -8,6 +8,7 @@ sums, products and multiples follow from their parts.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -39,6 +40,7 @@ __all__ = [
     "FEATURE_MAPS",
     "HasFeatures",
     "KernelSource",
+    "drawn_values",
     "feature_map",
     "shared_values",
 ]
@@ -58,6 +60,8 @@ FEATURE_MAPS: tuple[type, ...] = (
 )
 
 LEAST_FEATURES = 2
+# Of random numbers for each feature and pixel: frames, and products to make them.
+DRAWN_COPIES = 4
 KNOWN = (
     "rbf, matern, arcsine, dot_product, polynomial, optical, networks of layers with a "
     "finite twin, and sums, products and multiples of these have some"
@@ -146,6 +150,26 @@ def shared_values(features: FeatureMap) -> int:
     return 0
 
 
+def drawn_values(kernel: Kernel, image_shape: ImageShape, n_features: int) -> int:
+    """Return how many numbers are held at most while features are drawn.
+
+    Networks, whose weights are drawn in each call, are left out.
+    """
+    match kernel:
+        case HasFeatures():
+            return DRAWN_COPIES * math.prod(image_shape) * n_features
+        case Sum():
+            share = -(-n_features // len(kernel.parts))
+            parts = (drawn_values(one, image_shape, share) for one in kernel.parts)
+            return sum(parts)
+        case Product():
+            parts = (drawn_values(one, image_shape, n_features) for one in kernel.parts)
+            return sum(parts) + DRAWN_COPIES * len(kernel.parts) * n_features
+        case Scale():
+            return drawn_values(kernel.kernel, image_shape, n_features)
+    return n_features
+
+
 @dataclass(frozen=True)
 class KernelSource:
     """A kernel of which features are drawn, and the shape of its images.
@@ -156,10 +180,14 @@ class KernelSource:
         The kernel, with numbers for all settings.
     image_shape : (c, h, w)
         Shape of the images as the kernel sees them.
+    require_room : callable
+        Called with the kernel, the shape and the number of features before these are
+        drawn; raises an error if they are too many.
     """
 
     kernel: Kernel
     image_shape: ImageShape
+    require_room: Callable[[Kernel, ImageShape, int], None]
 
     def feature_map(
         self,
@@ -173,6 +201,7 @@ class KernelSource:
         exact_diag: bool = True,
     ) -> FeatureMap:
         """Return random features of the kernel, as the function `feature_map` does."""
+        self.require_room(self.kernel, self.image_shape, n_features)
         return feature_map(
             self.kernel,
             self.image_shape,

@@ -7,7 +7,7 @@ from numbers import Real
 from torch import Tensor
 
 from skconvgp._parts import Part
-from skconvgp._settings import FIXED, as_bounds
+from skconvgp._settings import FIXED, as_bounds, as_float
 from skconvgp._typing import Bounds, Scalar
 from skconvgp.kernels._checks import (
     SEQUENCES,
@@ -107,4 +107,4 @@ def _items(value: object) -> list[tuple[int | None, Scalar]]:
         raise ValueError(  # noqa: TRY004  (a wrong setting, not a wrong type)
             f"A hyperparameter must be a number or a tuple of numbers, got {value!r}."
         )
-    return [(None, value if isinstance(value, Tensor) else float(value))]
+    return [(None, value if isinstance(value, Tensor) else as_float(value))]

@@ -11,17 +11,20 @@ import torch
 from torch import Tensor
 
 from skconvgp._typing import Bounds, MapShape, Prepared, Scalar
-from skconvgp.kernels._checks import require_positive_int, require_variance
+from skconvgp.kernels._checks import (
+    LARGEST_WINDOW,
+    require_positive_int,
+    require_variance,
+)
 from skconvgp.kernels._hyperparameters import DEFAULT_BOUNDS
 from skconvgp.kernels._layer import Layer, settings_by_name
 from skconvgp.kernels._map_layer import Maps
 from skconvgp.kernels._steps import whole_size
 from skconvgp.kernels._windows import Axis, windows_along
 
-__all__ = ["LARGEST_WINDOW", "Conv2d", "Dense", "Flatten", "mean_over_positions"]
+__all__ = ["Conv2d", "Dense", "Flatten", "mean_over_positions"]
 
 PADDINGS = ("same", "valid", "circular")
-LARGEST_WINDOW = 2**16  # positions: far beyond any map that fits into memory
 
 
 @settings_by_name(
@@ -181,14 +184,14 @@ class Conv2d(Layer):
 
     def _check_settings(self) -> None:
         for name in ("stride", "dilation"):
-            require_positive_int(name, getattr(self, name), LARGEST_WINDOW)
+            require_positive_int(name, getattr(self, name))
         if len(self.window) != 2:
             raise ValueError(
                 "`kernel_size` must be an int or a pair (height, width), "
                 f"got {self.kernel_size!r}."
             )
         for size in self.window:
-            require_positive_int("kernel_size", size, LARGEST_WINDOW)
+            require_positive_int("kernel_size", size)
         padding = self.padding
         is_size = isinstance(padding, Integral) and not isinstance(padding, bool)
         is_word = isinstance(padding, str) and padding in PADDINGS

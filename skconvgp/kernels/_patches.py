@@ -402,7 +402,7 @@ def _as_numbers(weights: Any) -> Tensor:
         numbers = np.asarray(weights)
         if not np.iscomplexobj(numbers):
             return reals(numbers.astype(np.float64)).flatten()
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         pass  # it is named below
     raise ValueError(
         "`weights` must be None, or one number for each position of a patch, got "

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from skconvgp._tensors import reals
 from skconvgp._typing import MapShape, Prepared
-from skconvgp.kernels._checks import require_positive_int
+from skconvgp.kernels._checks import LARGEST_WINDOW, require_positive_int
 from skconvgp.kernels._layer import Layer, settings_by_name
-from skconvgp.kernels._linear import LARGEST_WINDOW, mean_over_positions
+from skconvgp.kernels._linear import mean_over_positions
 from skconvgp.kernels._map_layer import Maps
 from skconvgp.kernels._pools import Lattice, Windows
 from skconvgp.kernels._windows import Axis, windows_along

@@ -26,6 +26,8 @@ from skconvgp.kernels._spectral import (
 
 __all__ = ["VectorKernel", "arcsine", "dot_product", "polynomial", "vectors_of"]
 
+LARGEST_DEGREE = 1000
+
 
 class VectorKernel(Kernel):
     """A function of inner products and norms."""
@@ -166,7 +168,7 @@ class polynomial(VectorKernel):
     def _check_settings(self) -> None:
         require_variance("weight_variance", self.weight_variance)
         require_variance("bias_variance", self.bias_variance)
-        require_positive_int("degree", self.degree)
+        require_positive_int("degree", self.degree, LARGEST_DEGREE)
 
     def _value(self, inner: Tensor, norm1: Tensor, norm2: Tensor) -> Tensor:
         return (inner * self.weight_variance + self.bias_variance) ** self.degree

@@ -1,12 +1,14 @@
 """Probabilities of classes, averaged over Gaussian latents."""
 
 import math
+from typing import Any
 
 import torch
 from numpy.polynomial.hermite import hermgauss
 from torch import Tensor
 from torch.quasirandom import SobolEngine
 
+from skconvgp._settings import is_int, require
 from skconvgp._tensors import reals
 from skconvgp.linalg import symmetric_eigen
 
@@ -16,9 +18,11 @@ __all__ = [
     "logit_expectation",
     "normal_cdf",
     "probit_expectation",
+    "require_draws",
     "softmax_expectation",
 ]
 
+MOST_DRAWS = 2**20  # of a latent function
 N_DRAWS, DRAWS_SEED = 512, 0  # docs/maths.rst, "Averages over latent functions"
 # Sobol points are multiples of 2^-30 and may be 0, which has no normal quantile.
 SMALLEST = 2.0**-31
@@ -27,6 +31,12 @@ VALUES = 1 << 22  # numbers in a table of rows, draws and classes: 32 MiB
 # Variance at which the rule changes: each rule has errors below 1e-12 there and on its
 # side. Step and half width of the trapezoids of the second rule.
 WIDE, STEP, REACH = 2.0, 0.5, 40.0
+
+
+def require_draws(part: Any) -> None:
+    """Raise unless a number of draws is even, and neither too small nor too large."""
+    is_even = is_int(part.n_draws, least=2, most=MOST_DRAWS) and part.n_draws % 2 == 0
+    require(part, "n_draws", is_even, f"an even int from 2 to {MOST_DRAWS}")
 
 
 def antithetic_draws(n_outputs: int, n_draws: int = N_DRAWS) -> Tensor:

@@ -7,10 +7,11 @@ from torch import Tensor
 
 from skconvgp._parts import Part
 from skconvgp._protocols import Sites
-from skconvgp._settings import is_int, one_of, require
+from skconvgp._settings import one_of, require
 from skconvgp.likelihoods._expectations import (
     logit_expectation,
     probit_expectation,
+    require_draws,
     softmax_expectation,
 )
 from skconvgp.likelihoods._sites import logit_sites, probit_sites, softmax_sites
@@ -89,8 +90,7 @@ class Laplace(Part):
         words = (AUTO, SOFTMAX, *BINARY)
         is_word = isinstance(self.link, str) and self.link in words
         require(self, "link", is_word, one_of(words))
-        is_even = is_int(self.n_draws, least=2) and self.n_draws % 2 == 0
-        require(self, "n_draws", is_even, "an even int >= 2")
+        require_draws(self)
         if self.link == AUTO:
             return "logit" if n_classes == 2 else SOFTMAX
         if self.link in BINARY and n_classes != 2:

@@ -6,8 +6,11 @@ from torch import Tensor
 
 from skconvgp._parts import Part
 from skconvgp._protocols import ExpectedSites
-from skconvgp._settings import is_int, require
-from skconvgp.likelihoods._expectations import antithetic_draws, softmax_expectation
+from skconvgp.likelihoods._expectations import (
+    antithetic_draws,
+    require_draws,
+    softmax_expectation,
+)
 from skconvgp.likelihoods._expected import drawn_softmax_sites, quadrature_sites
 from skconvgp.likelihoods._sites import logit_sites
 
@@ -55,8 +58,7 @@ class Softmax(Part):
 
     def n_latents(self, n_classes: int) -> int:
         """Return the number of latent functions: one for each class."""
-        is_even = is_int(self.n_draws, least=2) and self.n_draws % 2 == 0
-        require(self, "n_draws", is_even, "an even int >= 2")
+        require_draws(self)
         return n_classes
 
     def expected_sites(self, mean: Tensor, var: Tensor, codes: Tensor) -> ExpectedSites:

@@ -21,6 +21,7 @@ from skconvgp.processes._facts import (
 )
 from skconvgp.processes._feature_label_fit import require_columns
 from skconvgp.processes._feature_labels import FeatureLabelProcess
+from skconvgp.processes._feature_room import require_features
 from skconvgp.processes._feature_samples import (
     FeatureSamples,
     FeatureSites,
@@ -197,6 +198,7 @@ __all__ = [
     "require_added_noise",
     "require_columns",
     "require_common_noise",
+    "require_features",
     "scaled_gram",
     "terms_of",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -21,6 +22,7 @@ from skconvgp.exceptions import NotFiniteError, TileMemoryError
 from skconvgp.kernels import Kernel
 from skconvgp.kernels._feature_maps import KernelSource, shared_values
 from skconvgp.processes._completed import Completed
+from skconvgp.processes._feature_room import require_features
 from skconvgp.processes._prior import KernelPrior, Stream
 from skconvgp.processes._run import Run, clock
 
@@ -189,10 +191,18 @@ def _block_rows(features: FeatureMap, config: ComputeConfig, width: int = 0) -> 
 
 
 def expand(
-    expansion: Expansion, prior: KernelPrior, generator: torch.Generator
+    expansion: Expansion,
+    prior: KernelPrior,
+    generator: torch.Generator,
+    n_squares: int = 0,
 ) -> ExpansionPrior:
-    """Return the prior of the features that a strategy draws."""
-    source = KernelSource(prior.kernel, prior.map_shape)
+    """Return the prior of the features that a strategy draws.
+
+    Later, so many square matrices of them are held: without memory for these, nothing
+    is drawn.
+    """
+    require_room = partial(require_features, n_squares=n_squares)
+    source = KernelSource(prior.kernel, prior.map_shape, require_room)
     features = expansion.expand(source, generator)
     empty = replace(prior, rows=prior.rows[:0], indices=prior.indices[:0])
     return ExpansionPrior(freeze(features), empty)

@@ -276,11 +276,13 @@ def choose_patches(
     shape = (grid.channels, *grid.size)
     if how == "unique":
         return _different(kernel, images, is_averaged).reshape(-1, *shape)
-    drawn = _sampled(kernel, images, n_patches, generator, is_averaged)
+    n_patches = min(n_patches, len(images) * grid.n_patches * (2 if is_averaged else 1))
+    n_sampled = max(SAMPLED_PATCHES, n_patches)
+    drawn = _sampled(kernel, images, n_sampled, n_patches, generator, is_averaged)
     sampled = to_numpy(drawn)
     different, counts = np.unique(sampled, axis=0, return_counts=True)
-    order = to_numpy(permutation(len(different), generator))
-    if how == "uniform" or len(different) <= n_patches:
+    order = to_numpy(permutation(len(different), generator))[:n_sampled]
+    if how == "uniform" or len(order) <= n_patches:
         return torch.from_numpy(different[order[:n_patches]]).reshape(-1, *shape)
     common = int(counts.argmax())
     has_background = int(counts[common]) > SHARE_OF_BACKGROUND * len(sampled)
@@ -288,7 +290,7 @@ def choose_patches(
         # A cluster that has become empty keeps its centre, which is good enough.
         warnings.simplefilter("ignore", UserWarning)
         chosen, _ = kmeans2(
-            different[order[:SAMPLED_PATCHES]],
+            different[order],
             max(1, n_patches - has_background),
             iter=LLOYD_ROUNDS,
             minit="points",
@@ -302,11 +304,12 @@ def choose_patches(
 def _sampled(
     kernel: PatchKernel,
     images: Tensor,
+    n_sampled: int,
     n_patches: int,
     generator: Generator,
     is_averaged: bool,
 ) -> Tensor:
-    """Return patches (m, d) at random places of images drawn at random.
+    """Return patches (m, d) of images drawn at random, twice as many as asked for.
 
     For an average over flips, they are drawn from the images and their flips.
     """
@@ -314,7 +317,7 @@ def _sampled(
     n_images = max(SAMPLED_IMAGES, FEWEST_OF_A_CENTRE * n_patches // of_an_image)
     n_views = 2 if is_averaged else 1
     order = permutation(n_views * len(images), generator)[:n_images]
-    n_each = -(-2 * SAMPLED_PATCHES // len(order))
+    n_each = -(-2 * n_sampled // len(order))
     drawn = []
     for part in slices(len(order), IMAGES_AT_ONCE):
         given = images[order[part] % len(images)].to(torch.float64)
@@ -358,7 +361,7 @@ def place_locations(
     if length is None:
         return 1, 1
     if not isinstance(wanted, str):
-        return cast(tuple[int, int], wanted)
+        return min(shape[0], wanted[0]), min(shape[1], wanted[1])
     spacing = SPACING * plain_value(cast(Scalar, length))
     spans = (kernel.stride * size / spacing for size in shape)
     rows, columns = (

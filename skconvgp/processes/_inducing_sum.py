@@ -16,12 +16,13 @@ from torch import Generator, Tensor
 
 from skconvgp._typing import ImageShape, Scalar
 from skconvgp.backends import ResponsesChoice
-from skconvgp.engine import free_memory, gibibytes
+from skconvgp.engine import free_memory, gibibytes, require_memory
 from skconvgp.kernels import FlipAverage, Kernel, PatchKernel, Scale, Sum
 from skconvgp.kernels._checks import plain_value
 from skconvgp.kernels._patches import COLOR_CHANNELS
 from skconvgp.processes._inducing import (
     DRAWN,
+    GRAM_COPIES,
     LEARNED,
     Inducing,
     InducingSet,
@@ -268,6 +269,9 @@ def choose_inducing(
             generator,
             is_averaged=term.is_averaged,
         )
+        needed = GRAM_COPIES * len(patches) ** 2 * torch.float64.itemsize
+        what = f"A matrix of {len(patches)} inducing patches"
+        require_memory(needed, HOST, what, "lower `n_inducing`.")
         places = place_locations(kernel, shape, choice.n_locations)
         args = kernel, shape, patches, places, plain_value(term.factor)
         sets.append(InducingSet.of(*args, is_averaged=term.is_averaged))

@@ -26,6 +26,7 @@ from skconvgp.engine import (
 from skconvgp.inference import LabelState, posterior_mean
 from skconvgp.kernels._feature_maps import feature_map, shared_values
 from skconvgp.processes._facts import Fact
+from skconvgp.processes._feature_room import require_features
 from skconvgp.processes._labels import LabelProcess
 from skconvgp.processes._latents import run_beside
 from skconvgp.processes._prior import KernelPrior
@@ -76,6 +77,7 @@ def label_draws(
     features, prior = None, process.prior
     if n_features is not None:
         assert isinstance(prior, KernelPrior)
+        require_features(prior.kernel, prior.map_shape, n_features)
         features = feature_map(prior.kernel, prior.map_shape, n_features, generator)
     width = process.state.features.shape[1] if features is None else features.n_features
     begin, mean_diag = generator.get_state(), process.model.mean_diag

@@ -31,6 +31,7 @@ from skconvgp.processes._coded_labels import CodedLabelProcess
 from skconvgp.processes._exact import ExactProcess
 from skconvgp.processes._expansion import ExpansionPrior
 from skconvgp.processes._facts import Fact, Undrawn
+from skconvgp.processes._feature_room import require_features
 from skconvgp.processes._features import FeatureProcess
 from skconvgp.processes._label_draws import can_draw, label_draws, prior_values
 from skconvgp.processes._labels import LabelProcess
@@ -122,6 +123,7 @@ def pathwise_draws(
         return label_draws(process, rows, n_draws, n_features, resources, generator)
     assert isinstance(process, ExactProcess)
     model = process.model
+    require_features(prior.kernel, prior.map_shape, n_features)
     features = feature_map(prior.kernel, prior.map_shape, n_features, generator)
     k = process.dual.shape[1]
     size = features.n_features, k * n_draws

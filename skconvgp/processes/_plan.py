@@ -333,8 +333,8 @@ class Planner:
             )
         self._require_direct(expansion)
         generator = self.resources.generator
-        prior, n = expand(expansion, self.prior, generator()), self.prior.n_samples
-        r = prior.n_samples
+        prior = expand(expansion, self.prior, generator(), FEATURE_COPIES)
+        n, r = self.prior.n_samples, prior.n_samples
         held = FEATURE_COPIES * (n + r) * r
         # Features do not cover a variance that could be missing.
         options = settings, "sor", held, r, generator()

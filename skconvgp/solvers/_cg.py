@@ -38,6 +38,7 @@ SOLVE_COPIES, MAKING_COPIES, KEPT_COPIES = 12, 5, 2
 DEVIATIONS = ("bound", "solve")
 FEWEST_LANCZOS = 8  # with fewer steps the largest eigenvalue, too, is inaccurate
 LARGEST_SEED = 2**64 - 1
+MOST_PROBES = 10_000  # the log determinant is then known to a percent of its error
 
 
 @dataclass(frozen=True)
@@ -360,7 +361,10 @@ default="pivoted_cholesky"
         """Raise unless every setting is allowed."""
         is_share = is_number(self.tolerance) and self.tolerance < 1.0
         require(self, "tolerance", is_share, "a number in (0, 1)")
-        lowest = {"max_iter": 1, "n_probes": 1, "n_lanczos": FEWEST_LANCZOS}
+        is_number_of_probes = is_int(self.n_probes, most=MOST_PROBES)
+        expected = f"an int from 1 to {MOST_PROBES}"
+        require(self, "n_probes", is_number_of_probes, expected)
+        lowest = {"max_iter": 1, "n_lanczos": FEWEST_LANCZOS}
         for name, least in lowest.items():
             is_enough = is_int(getattr(self, name), least)
             require(self, name, is_enough, f"an int >= {least}")

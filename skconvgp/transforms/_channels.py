@@ -188,6 +188,7 @@ class ChannelWhitening(InvertibleTransformer):
         if self.offset is not None and not is_number(self.offset):
             reject(self, "offset", "None or a finite number > 0", self.offset)
         require_not_negative(self, "eps")
-        fit = partial(ChannelZCA.fit, offset=self.offset, eps=self.eps)
+        offset = None if self.offset is None else float(self.offset)
+        fit = partial(ChannelZCA.fit, offset=offset, eps=float(self.eps))
         self._fit_map(fit, self._read(X))
         return self

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from numbers import Integral
 from typing import Any, Self
 
+import torch
+
+from skconvgp._settings import is_int, shown
+from skconvgp.engine import require_memory
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._resolve import reject, resolve_count
 from skconvgp.estimators._validation import CHANNELS, has_channels_last
@@ -12,6 +17,8 @@ from skconvgp.image_maps import Pooling, Scattering
 from skconvgp.transforms._base import ImageTransformer
 
 __all__ = ["ScatteringTransform"]
+
+MOST_ANGLES = 128
 
 
 class ScatteringTransform(ImageTransformer):
@@ -27,7 +34,7 @@ class ScatteringTransform(ImageTransformer):
     J : int, default=2
         Number of scales. Coefficients are averages over about :math:`2^J` pixels.
     L : int, default=8
-        Number of angles of the wavelets.
+        Number of angles of the wavelets, at most 128.
     order : {1, 2}, default=2
         Largest number of wavelet transforms in a row.
     image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
@@ -124,6 +131,7 @@ class ScatteringTransform(ImageTransformer):
             self.map_ = Pooling(1)  # leaves a pixel as it is
             return self
         self._require_size(scattering)
+        self._require_room(scattering)
         self.map_ = scattering
         self.output_shape_ = scattering.shape(self.image_shape_)
         return self
@@ -133,19 +141,27 @@ class ScatteringTransform(ImageTransformer):
         is_order = isinstance(order, Integral) and not isinstance(order, bool)
         if not is_order or order not in (1, 2):
             reject(self, "order", "1 or 2", order)
-        return Scattering(
-            resolve_count(self, "J", self.J),
-            resolve_count(self, "L", self.L),
-            int(order),
-        )
+        if not is_int(self.L, most=MOST_ANGLES):
+            reject(self, "L", f"an int from 1 to {MOST_ANGLES}", self.L)
+        n_scales = resolve_count(self, "J", self.J)
+        return Scattering(n_scales, int(self.L), int(order))
+
+    def _require_room(self, scattering: Scattering) -> None:
+        """Raise a TileMemoryError unless filters and coefficients have memory."""
+        shape = self.image_shape_
+        n_values = scattering.n_filter_values(shape) + scattering.n_values(shape)
+        n_values += math.prod(scattering.shape(shape))
+        what = f"Scattering of an image of shape {shape!r}"
+        host, remedy = torch.device("cpu"), "lower `L`, or use smaller images."
+        require_memory(n_values * torch.float64.itemsize, host, what, remedy)
 
     def _require_size(self, scattering: Scattering) -> None:
         channels, height, width = self.image_shape_
-        least, shortest = 2**scattering.n_scales, min(height, width)
-        if shortest >= least:
-            return
+        n_scales, shortest = scattering.n_scales, min(height, width)
         largest = shortest.bit_length() - 1
-        remedy = f"lower J={self.J!r} to {largest} or less."
+        if n_scales <= largest:
+            return
+        remedy = f"lower J={shown(self.J)} to {largest} or less."
         if not largest:
             remedy = "no J fits, as scattering takes 2 x 2 pixels or more."
         if has_channels_last(self.image_shape_):
@@ -159,6 +175,6 @@ class ScatteringTransform(ImageTransformer):
                 f"np.moveaxis(X, -1, 0)[None]. Otherwise {remedy}"
             )
         raise ValueError(
-            f"Images of {height} x {width} pixels are smaller than 2**J = {least} on a "
-            f"side: {remedy}"
+            f"Images of {height} x {width} pixels are smaller than 2**J on a side, for "
+            f"J={shown(self.J)}: {remedy}"
         )

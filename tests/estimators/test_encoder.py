@@ -150,7 +150,7 @@ def test_samples_far_from_zero_have_the_same_codes():
 
 
 def test_more_features_than_fit_into_memory_raise_before_any_work():
-    with pytest.raises(TileMemoryError, match="`n_features`, `batch_size`"):
+    with pytest.raises(TileMemoryError, match="`n_features`, `n_bits`, `batch_size`"):
         encoder(n_features=10**8).fit(*blobs(20))
 
 

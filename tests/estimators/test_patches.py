@@ -561,7 +561,7 @@ def test_means_need_no_prior_variances(monkeypatch):
             {"kernel": PatchKernel(patch_size=9, location_lengthscale=None)},
             "`patch_size`=9 .* 6x6",
         ),
-        ({"kernel": kernel(stride=0)}, "`stride` must be an int >= 1"),
+        ({"kernel": kernel(stride=0)}, "`stride` must be an int from 1 to"),
         ({"kernel": kernel(location_lengthscale=0.0)}, "None means .* everywhere"),
         ({"kernel": kernel(weights=[1.0, 2.0])}, "P = 16 = 4 x 4 .* got 2"),
         ({"kernel": kernel(weights=np.zeros(16))}, "not all 0"),

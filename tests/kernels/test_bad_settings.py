@@ -104,7 +104,7 @@ def test_whole_numbers_of_convolutions(name, value):
 @pytest.mark.parametrize("name", ["depth", "kernel_size"])
 def test_whole_numbers_of_networks(name, value):
     for named in (convnet, residual_convnet):
-        refuses(named(**{name: value}), f"`{name}` must be an int >= 1", repr(value))
+        refuses(named(**{name: value}), f"`{name}` must be an int from 1", repr(value))
 
 
 @pytest.mark.parametrize("size", [(3,), (3, 3, 3), ()])
@@ -229,7 +229,7 @@ def test_smoothness(nu):
 
 @pytest.mark.parametrize("degree", NOT_SIZES)
 def test_degree(degree):
-    refuses(polynomial(degree=degree), "`degree` must be an int >= 1", repr(degree))
+    refuses(polynomial(degree=degree), "`degree` must be an int from 1", repr(degree))
 
 
 def test_wrong_terms_are_found_in_every_combination():

@@ -231,8 +231,8 @@ USUAL = {"base": rbf(1.0), "patch_size": 3, "location_lengthscale": None}
 BAD = [
     ({"patch_size": 7}, r"`patch_size`=7 is larger than images of 6x5 pixels"),
     ({"patch_size": (3, 3, 3)}, "`patch_size` must be 'auto', an int"),
-    ({"patch_size": 0}, "`patch_size` must be an int >= 1"),
-    ({"stride": 0}, "`stride` must be an int >= 1"),
+    ({"patch_size": 0}, "`patch_size` must be an int from 1 to"),
+    ({"stride": 0}, "`stride` must be an int from 1 to"),
     ({"location_lengthscale": 0.0}, "None means that the response is the same"),
     ({"weights": np.ones(5)}, r"P = 12 = 4 x 3 positions .* got 5"),
     ({"weights": np.zeros(12)}, "must be finite, and not all 0"),

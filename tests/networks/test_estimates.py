@@ -35,7 +35,7 @@ def generator(seed=0):
 
 
 def features_of(kernel):
-    source = KernelSource(kernel, (N_BITS, 1, 1))
+    source = KernelSource(kernel, (N_BITS, 1, 1), lambda *_: None)
     return KernelCodes(source.feature_map(N_FEATURES, generator(), exact_diag=False))
 
 
