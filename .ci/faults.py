@@ -2,7 +2,9 @@
 
     python .ci/faults.py                  # what `make test` runs
     python .ci/faults.py --all            # with the tests that are marked slow
+    python .ci/faults.py --later          # in what came after the floors, by area
     python .ci/faults.py --only 3 17      # some of them
+    python .ci/faults.py --list           # which ones there are
 
 Faults are drawn with a seed: an operator, a comparison, a number or a condition of one
 line is another one. Everything is imported once. Each fault is put into the functions
@@ -49,7 +51,63 @@ FLOORS = {
     "image_maps": ["transforms"],
     "transforms": ["image_maps"],
 }
-PER_FLOOR = 4
+# Areas of the package that are small beside their floors: their files, and their tests.
+AREAS = {
+    "ambient": (
+        ["_ambient.py", "_tensors.py", "_parts.py", "_settings.py"],
+        ["test_setting_checks.py", "test_parts.py", "rules/test_ambient.py"],
+    ),
+    "patches": (
+        ["processes/_patch*.py", "processes/_inducing*.py", "kernels/_patch*.py"],
+        ["kernels/test_patches.py", "estimators/test_patch*.py", "contracts"],
+    ),
+    "images": (
+        ["processes/_part*.py", "estimators/_image*.py", "estimators/_mixture*.py"],
+        ["processes", "estimators/test_images.py", "estimators/test_part*.py"],
+    ),
+    "scattering": (
+        ["image_maps/*.py", "transforms/*.py"],
+        ["image_maps", "transforms"],
+    ),
+    "tangent kernels": (
+        ["backends/_program.py", "backends/_graph.py", "kernels/_tangents.py"],
+        ["backends/test_fused_ntk.py", "kernels/test_tangents.py", "backends"],
+    ),
+    "local averages": (
+        ["kernels/_pool*.py", "kernels/_disp*.py", "backends/_disp*.py"],
+        ["kernels/test_pooling.py", "backends/test_fused_pools.py", "estimators"],
+    ),
+    "flows": (
+        ["flows/_patch*.py", "flows/_field.py", "flows/_warp.py", "flows/_stacks.py"],
+        ["flows", "estimators/test_warp.py", "estimators/test_patches_learning.py"],
+    ),
+    "encoder": (
+        ["networks/_cod*.py", "networks/_enc*.py", "estimators/_encoder*.py"],
+        ["estimators/test_encoder.py", "networks"],
+    ),
+    "networks": (
+        ["networks/_[bprst]*.py", "networks/_estimates.py", "estimators/_network*.py"],
+        ["networks", "estimators/test_network*.py"],
+    ),
+    "labels": (
+        ["likelihoods/_beta.py", "likelihoods/_dirichlet.py", "processes/*label*.py"],
+        [
+            "likelihoods",
+            "contracts/test_label*.py",
+            "rules/test_times.py",
+            "estimators",
+        ],
+    ),
+    "calibration": (
+        ["likelihoods/_calibration.py", "likelihoods/_expected.py", "metrics/*.py"],
+        ["metrics", "likelihoods", "contracts/test_likelihood_contract.py"],
+    ),
+    "landmarks": (
+        ["completion/_[nlr]*.py", "processes/_[flc]*.py", "inference/_feature*.py"],
+        ["completion", "inference", "estimators/test_nystrom.py", "estimators"],
+    ),
+}
+PER_FLOOR, PER_AREA = 4, 5
 SEED = 0
 ENVIRONMENT = {
     "SCIPY_ARRAY_API": "1",
@@ -84,7 +142,7 @@ class Fault:
     Parameters
     ----------
     floor : str
-        Folder of the package.
+        Folder of the package, or area.
     path : Path
         The file, relative to the checkout.
     function : str
@@ -144,18 +202,22 @@ def faults_of(floor, path):
     return found
 
 
-def drawn_faults():
-    """Return the faults, the same each time."""
+def drawn_faults(*, later):
+    """Return the faults, the same each time: of each area, or of each floor."""
     generator = random.Random(SEED)
+    patterns = {floor: [f"{floor}/**/*.py"] for floor in FLOORS}
+    if later:
+        patterns = {area: files for area, (files, _) in AREAS.items()}
     chosen = []
-    for floor in FLOORS:
+    for place, files in patterns.items():
         everything = [
             fault
-            for path in sorted((ROOT / "skconvgp" / floor).rglob("*.py"))
+            for pattern in files
+            for path in sorted((ROOT / "skconvgp").glob(pattern))
             if "native" not in path.parts
-            for fault in faults_of(floor, path)
+            for fault in faults_of(place, path)
         ]
-        chosen += generator.sample(everything, PER_FLOOR)
+        chosen += generator.sample(everything, PER_AREA if later else PER_FLOOR)
     return chosen
 
 
@@ -189,7 +251,11 @@ def stages_of(fault):
     """Return which files run first, and which after them."""
     tests, stem = ROOT / "tests", fault.path.stem.lstrip("_")
     own = sorted(tests.rglob(f"test_{stem}.py"))
-    places = [tests / name for name in [fault.floor, *FLOORS[fault.floor]]]
+    if fault.floor in AREAS:
+        patterns = AREAS[fault.floor][1]
+    else:
+        patterns = [fault.floor, *FLOORS[fault.floor]]
+    places = [place for pattern in patterns for place in sorted(tests.glob(pattern))]
     files = {
         file: bool(re.search(rf"\b{fault.function}\b", file.read_text()))
         for place in places
@@ -274,6 +340,8 @@ def main():
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--all", action="store_true", help="slow tests too")
+    parser.add_argument("--later", action="store_true", help="faults of the areas")
+    parser.add_argument("--list", action="store_true", help="do not run any test")
     parser.add_argument("--only", type=int, nargs="*", help="numbers of faults")
     parser.add_argument("--limit", type=float, default=600.0, help="seconds of a fault")
     options = parser.parse_args()
@@ -281,7 +349,11 @@ def main():
     words = {True: "found by", False: "NOT FOUND:", None: "UNDECIDED:"}
     os.environ.update(ENVIRONMENT)
     os.chdir(ROOT)
-    faults, found = drawn_faults(), Counter()
+    faults, found = drawn_faults(later=options.later), Counter()
+    if options.list:
+        for i, fault in enumerate(faults):
+            print(f"{i:3d} {fault.path}:{fault.number}: {fault.line.strip()}")
+        return
     run_pytest("--collect-only", "tests")
     for i in options.only or range(len(faults)):
         fault, start = faults[i], time.monotonic()

@@ -15,7 +15,11 @@ from skconvgp import (
     PatchGPRegressor,
     gram_matrix,
 )
-from skconvgp.estimators._image_parts import resolve_parts
+from skconvgp.estimators._image_parts import (
+    COLOR_PATCHES,
+    SCATTERED_PATCHES,
+    resolve_parts,
+)
 from skconvgp.exceptions import ImageShapeWarning
 from skconvgp.image_maps import ChannelComponents, Upright
 from skconvgp.kernels import FlipAverage, PatchKernel, convnet, rbf
@@ -135,6 +139,19 @@ def test_usual_parts_see_images_upright_and_colours_as_components():
     assert ways((3, 32, 32)) == [(2, None), (3, components), (1, components)]
     assert ways((3, 31, 40)) == [(2, None), (2, components), (1, components)]
     assert ways((3, 96, 96)) == [(2, None), (3, components), (1, components)]
+
+
+def test_usual_parts_see_the_places_of_the_maps_of_their_scales():
+    def places(shape):
+        kernels = [one.kernel for one in resolve_parts(ImageClassifier(), shape)]
+        usual = kernels[0].location_lengthscale / max(shape[1:])
+        return usual, [one.location_lengthscale for one in kernels[1:]]
+
+    usual, (wide, wider, fine) = places((3, 32, 48))
+    assert wide == 2 * wider == fine / 2  # 12, 6 and 24 positions along an axis
+    share = SCATTERED_PATCHES[1]
+    assert wide == pytest.approx(12 * share)
+    assert usual == pytest.approx(COLOR_PATCHES[1])
 
 
 def test_views_and_features_are_counted_before_any_work(monkeypatch):

@@ -179,6 +179,8 @@ def test_amplitude_of_many_samples_is_chosen_on_some_of_each_class(monkeypatch):
     numbers = spread_over_classes(np.repeat([0, 1, 2], [5, 1, 14]), 10)
     assert len(numbers) == 10
     assert np.bincount(np.repeat([0, 1, 2], [5, 1, 14])[numbers])[0] in (2, 3)
+    ends = spread_over_classes(np.repeat([2, 1, 0], [1, 18, 1]), 10)
+    assert (int(ends[0]), int(ends[-1])) == (0, 19)  # classes of one sample each
 
 
 def test_count_chosen_by_leave_one_out_has_the_least_loss():

@@ -1,5 +1,7 @@
 """Averages over flips in the estimators of patches, against dense formulas."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -139,6 +141,9 @@ def test_patches_of_both_views_count_against_the_budget():
     X = images()
     plain, mean = (inducing_of(one, X).n_numbers for one in (SMALL, FlipAverage(SMALL)))
     assert mean == (2 * plain[0], plain[1])
+    grid = SMALL.grid(X.shape[1:])
+    n_pixels = grid.channels * math.prod(grid.size)
+    assert plain == (grid.n_patches * n_pixels, grid.n_positions**2)
 
 
 def test_inducing_patches_are_of_images_and_of_flips():

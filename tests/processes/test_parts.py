@@ -240,3 +240,15 @@ def test_features_that_an_image_keeps_are_known_before_if_they_are_given():
     assert replace(known, inducing=TermChoice("kmeans", None, (2, 2))).n_kept == 0
     assert replace(known, inducing=TermChoice("kmeans", 5, "auto")).n_kept == 0
     assert replace(known, kernel=convnet(depth=1)).n_kept == 0
+
+
+def test_a_fit_holds_the_features_of_images_and_of_their_mirror_images():
+    images, of_networks = digits(N)[0], CHOICES[:1]
+    both = (False, True)
+    kept = 5 * 2 * 2 * N // 2  # in single precision
+    for mirrors, versions in (((False,), 1), (both, 2)):
+        more = plan_of(images, CHOICES, mirrors=mirrors).size
+        less = plan_of(images, of_networks, mirrors=mirrors).size
+        assert more.beside_gpu - less.beside_gpu == kept * versions
+        assert more.held - less.held == (kept + N**2) * versions
+        assert more.on_gpu - less.on_gpu == N**2 * versions
