@@ -97,21 +97,21 @@ class Case:
         return clone(self.estimator).set_params(**params)
 
     def data(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return images, labels or targets, and other images."""
+        """Return copies of images, of labels or targets, and of other images."""
         images, labels = digits(N)
         others, _ = digits(N_NEW, start=100)
         if is_regressor(self.estimator):
-            return images, labels.astype(np.float64), others
-        return images, labels % self.n_classes, others
+            return images.copy(), labels.astype(np.float64), others.copy()
+        return images.copy(), labels % self.n_classes, others.copy()
 
     def fit(self, **params: Any) -> BaseEstimator:
         """Return a fitted copy, with some other settings."""
         X, y, _ = self.data()
         return self.new(**params).fit(X, y)
 
-    def results(self, fitted: BaseEstimator) -> dict[str, np.ndarray]:
+    def results(self, fitted: BaseEstimator, data: Any = None) -> dict[str, Any]:
         """Return what each public method of a fitted estimator computes."""
-        X, y, new = self.data()
+        X, y, new = self.data() if data is None else data
         found = {}
         for name, call in CALLS.items():
             if name == "partial_fit" or not offers(fitted, name):
@@ -126,8 +126,15 @@ class Case:
 @cache
 def fitted_and_results(case: Case) -> tuple[BaseEstimator, dict[str, Any]]:
     """Return the fit of a case and its results, which tests share."""
-    fitted = case.fit()
-    return fitted, case.results(fitted)
+    data = data_of_fit(case)
+    fitted = case.new().fit(*data[:2])
+    return fitted, case.results(fitted, data)
+
+
+@cache
+def data_of_fit(case: Case) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the data that the fit of `fitted_and_results` was given."""
+    return case.data()
 
 
 def offers(estimator: BaseEstimator, name: str) -> bool:

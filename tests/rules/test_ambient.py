@@ -1,8 +1,10 @@
 """What the caller has set in torch changes no bit of what is computed."""
 
+import random
 from contextlib import ExitStack, contextmanager
 from functools import cache
 
+import numpy as np
 import pytest
 import torch
 
@@ -43,6 +45,25 @@ def deterministic():
         torch.use_deterministic_algorithms(False)
 
 
+def states_of_generators():
+    """Return the states of the generators that all code of a process shares."""
+    of_numpy = np.random.get_state(legacy=False)  # noqa: NPY002  (what users set)
+    state = of_numpy["state"]
+    of_torch = torch.get_rng_state().tolist()
+    return random.getstate(), state["key"].tolist(), state["pos"], of_torch
+
+
+@contextmanager
+def generators():
+    """Seed the generators that all code shares, and check that nothing draws."""
+    random.seed(1)
+    np.random.seed(2)  # noqa: NPY002  (what users set)
+    torch.manual_seed(3)
+    before = states_of_generators()
+    yield
+    assert states_of_generators() == before
+
+
 def meta():
     """Stand for a default device that is not the CPU."""
     return torch.device("meta")
@@ -60,6 +81,7 @@ STATES = {
     "autocast": [autocast],
     "inference": [torch.inference_mode],
     "deterministic": [deterministic],
+    "generators": [generators],
 }
 # All at once in the gate, and one by one to tell what it is.
 STATES["all"] = [state for name in STATES for state in STATES[name]]

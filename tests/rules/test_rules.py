@@ -1,22 +1,20 @@
 """Rules that hold for every public class, each tried on every case of one list."""
 
 import pickle
-import random
 
 import numpy as np
 import pytest
-import torch
 
 from skconvgp import SKOPS_TRUSTED_TYPES, gram_matrix
 from tests.helpers.estimators import digits
 from tests.helpers.public import (
     CASES,
-    FUNCTIONS,
     KERNELS,
     N_NEW,
     as_arrays,
     assert_near,
     assert_same_bits,
+    data_of_fit,
     fitted_and_results,
     offers,
 )
@@ -31,38 +29,10 @@ pytestmark = pytest.mark.filterwarnings(
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
 
-def states_of_generators():
-    """Return the states of the generators that all code of a process shares."""
-    of_numpy = np.random.get_state(legacy=False)  # noqa: NPY002  (what users set)
-    state = of_numpy["state"]
-    of_torch = torch.get_rng_state().tolist()
-    return random.getstate(), state["key"].tolist(), state["pos"], of_torch
-
-
-@every_case
-def test_a_seed_says_all_and_the_shared_generators_are_left_alone(case):
-    _, expected = fitted_and_results(case)
-    random.seed(1)
-    np.random.seed(2)  # noqa: NPY002  (what users set)
-    torch.manual_seed(3)
-    before = states_of_generators()
-    found = case.results(case.fit())
-    assert states_of_generators() == before
-    assert_same_bits(found, expected)
-
-
 @every_case
 def test_samples_and_labels_are_not_changed(case):
-    X, y, new = case.data()
-    copies = [part.copy() for part in (X, y, new)]
-    fitted = case.new().fit(X, y)
-    for name in ("predict", "predict_proba", "transform", "latent_gradient"):
-        if offers(fitted, name):
-            try:
-                getattr(fitted, name)(new)
-            except ValueError:
-                continue  # of settings that do not give this
-    for part, copy in zip((X, y, new), copies, strict=True):
+    fitted_and_results(case)
+    for part, copy in zip(data_of_fit(case), case.data(), strict=True):
         np.testing.assert_array_equal(part, copy)
 
 
@@ -103,15 +73,6 @@ def test_a_sample_alone_is_as_among_others(case):
             assert_near(
                 {name: alone}, {name: [one[i : i + 1] for one in whole]}, rtol=1e-4
             )
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_functions_repeat_and_leave_shared_generators_alone(name):
-    expected = as_arrays(FUNCTIONS[name]())
-    before = states_of_generators()
-    found = as_arrays(FUNCTIONS[name]())
-    assert states_of_generators() == before
-    assert_same_bits({name: found}, {name: expected})
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
