@@ -150,6 +150,14 @@ def test_maps_that_grow_are_scaled_down_before_they_overflow():
     assert "AFFINE" not in kinds(slim)
 
 
+def test_sums_of_pools_are_scaled_down_before_they_overflow():
+    # Sums over 9 positions, and over 81 pairs of them in each pool.
+    block = [Conv2d(3), ReLU(), AvgPool2d(3, stride=1, padding=1)]
+    _, constants = ops(lowered(Sequential(*block * 12, Flatten())), Kind.AFFINE)
+    assert len(constants) == 2
+    assert (constants[:, 1, 0] <= 2.0**-50).all()
+
+
 @pytest.mark.parametrize("weight", [1e-4, 1e-40, 1e-100])
 @pytest.mark.parametrize("activation", [ReLU(), Erf()])
 def test_constants_of_maps_are_held_by_single_precision(activation, weight):
