@@ -16,7 +16,7 @@ from skconvgp._ambient import ordinary_torch
 from skconvgp._protocols import TileBackend, TileCosts
 from skconvgp._typing import Prepared
 from skconvgp.backends._reference import TangentBackend, measured
-from skconvgp.backends._terms import SumBackend
+from skconvgp.backends._terms import ScaledTangents, SumBackend
 from skconvgp.kernels import (
     Kernel,
     PatchKernel,
@@ -124,12 +124,16 @@ class PatchTangentBackend:
 
 
 def patch_tangents(kernel: Kernel) -> TileBackend | None:
-    """Return the backend of derivatives of a kernel of patches, or of sums with one.
+    """Return the backend of derivatives of a kernel of patches, or of sums of them.
 
     None if there is no kernel of patches, or its base is no function of inner products.
     """
     if type(kernel) is PatchKernel and _is_of_inner_products(kernel.base_kernel):
         return PatchTangentBackend(kernel)
+    if type(kernel) is Scale:
+        inner, factor = patch_tangents(kernel.kernel), plain_value(kernel.factor)
+        is_free = len(_free(kernel)) > len(_free(kernel.kernel))
+        return inner and ScaledTangents(inner, factor, is_free)
     if type(kernel) is Sum:
         terms = [patch_tangents(term) for term in kernel.parts]
         if any(term is not None for term in terms):

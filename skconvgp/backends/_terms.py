@@ -1,8 +1,8 @@
-"""Tiles of sums of kernels, added from the tiles of their terms."""
+"""Tiles of sums and multiples of kernels, from the tiles of their terms."""
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor
 from skconvgp._protocols import TileBackend, TileCosts
 from skconvgp._typing import Prepared
 
-__all__ = ["SumBackend"]
+__all__ = ["ScaledTangents", "SumBackend"]
 
 LIVE_RESULTS = 2  # of a pair: the sum, and a term
 
@@ -73,6 +73,59 @@ class SumBackend:
     ) -> Tensor:
         sides = zip(self.terms, _of_terms(one), strict=True)
         return _added([compute(term, side) for term, side in sides], n_axes)
+
+
+@dataclass(frozen=True)
+class ScaledTangents:
+    """Tiles of a multiple of a kernel with tangents, that of the factor as the last.
+
+    Parameters
+    ----------
+    backend : TileBackend
+        Computes the kernel with tangents.
+    factor : float
+        What it is multiplied by.
+    is_free : bool
+        Whether the derivative by the logarithm of the factor is wanted.
+    """
+
+    backend: TileBackend
+    factor: float
+    is_free: bool
+
+    def measure(self, image: Tensor) -> TileCosts:
+        """Return the bytes that images like this one (1, c, h, w) need."""
+        costs = self.backend.measure(image)
+        (columns,) = costs.value_shape
+        wider = columns + self.is_free
+        value_bytes = costs.value_bytes // columns * wider
+        return replace(
+            costs,
+            pair_bytes=costs.pair_bytes + LIVE_RESULTS * value_bytes,
+            value_bytes=value_bytes,
+            value_shape=(wider,),
+        )
+
+    def prepare(self, images: Tensor) -> Prepared:
+        """Prepare images (n, c, h, w) for the kernel."""
+        return self.backend.prepare(images)
+
+    def cross(self, one: Prepared, two: Prepared) -> Tensor:
+        """Return the covariances and derivatives (n1, n2, q) of a tile."""
+        return self._scaled(self.backend.cross(one, two))
+
+    def gram(self, one: Prepared) -> Tensor:
+        """Return those of a diagonal tile; those below are undefined."""
+        return self._scaled(self.backend.gram(one))
+
+    def diag(self, one: Prepared) -> Tensor:
+        """Return the prior variances and derivatives (n, q)."""
+        return self._scaled(self.backend.diag(one))
+
+    def _scaled(self, values: Tensor) -> Tensor:
+        scaled = values * self.factor
+        by_factor = scaled[..., :1]
+        return torch.cat([scaled, by_factor], dim=-1) if self.is_free else scaled
 
 
 def _added(values: list[Tensor], n_axes: int) -> Tensor:

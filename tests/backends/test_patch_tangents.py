@@ -8,6 +8,7 @@ from skconvgp.kernels import (
     FlipAverage,
     MaxNormalization,
     PatchKernel,
+    Scale,
     arcsine,
     convnet,
     dot_product,
@@ -39,6 +40,8 @@ KERNELS = [
     of_patches(2.0 * rbf(1.0) * dot_product() + matern(2.0)),
     FlipAverage(of_patches(arcsine())),
     MaxNormalization(of_patches(rbf(2.0)), mode="correlation"),
+    0.5 * FlipAverage(3.0 * of_patches(rbf(2.0))),
+    Scale(of_patches(dot_product()) + rbf(1.0), 0.2, factor_bounds="fixed"),
     of_patches(arcsine()) + convnet(depth=2, kernel_size=3) + rbf(1.0),
 ]
 
@@ -71,13 +74,29 @@ def values(backend, one, two):
     [
         of_patches(rbf([2.0] * 18)),  # a number for each feature
         of_patches(convnet(depth=1, kernel_size=2)),
-        2.0 * of_patches(rbf(2.0)),
+        rbf(2.0) * of_patches(rbf(2.0)),
         convnet(depth=2, kernel_size=3),
     ],
     ids=name,
 )
 def test_other_kernels_have_those_of_forward_mode(kernel):
     assert isinstance(tangents(kernel), TangentBackend)
+
+
+def test_room_for_the_columns_of_multiples_is_asked_for():
+    image = random_images(1, *SHAPE)
+    plain, free, fixed = (
+        tangents(kernel).measure(image)
+        for kernel in (
+            of_patches(rbf(2.0)),
+            2.0 * of_patches(rbf(2.0)),
+            Scale(of_patches(rbf(2.0)), 2.0, factor_bounds="fixed"),
+        )
+    )
+    assert plain.value_shape == fixed.value_shape == (3,)
+    assert free.value_shape == (4,)
+    assert free.value_bytes == 4 * image.itemsize
+    assert free.pair_bytes > fixed.pair_bytes > plain.pair_bytes
 
 
 def test_covariances_of_patches_are_computed_once_for_all_derivatives(monkeypatch):
