@@ -13,6 +13,8 @@ from torch import nn
 
 from skconvgp import SKOPS_TRUSTED_TYPES, BinaryEncoder
 from skconvgp.datasets import load_digits_images
+from skconvgp.estimators import _encoder_fit
+from skconvgp.estimators._encoder_head import unit_scale
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import MaxNormalization, dot_product, optical, rbf
 from tests.helpers.estimators import blobs, digits
@@ -436,3 +438,36 @@ def test_bits_that_are_all_equal_give_a_warning():
     with pytest.warns(ConvergenceWarning, match="6 of 6 bits are equal.*scale X"):
         model.fit(X + 1e4, labels)
     assert (np.ptp(model.transform(X + 1e4), axis=0) == 0).all()
+
+
+class Fading:
+    """Features that are codes times a number."""
+
+    n_features = 3
+
+    def __init__(self, size):
+        self._size = size
+
+    def __call__(self, codes):
+        return codes * self._size
+
+
+@pytest.mark.parametrize(("size", "scale"), [(0.5, 2.0), (4.0, 0.25), (0.0, 1.0)])
+def test_features_have_the_mean_length_one_unless_they_are_zero(size, scale):
+    codes = torch.eye(3, dtype=torch.float64)
+    assert unit_scale(Fading(size), codes) == pytest.approx(scale)
+
+
+@pytest.mark.parametrize(
+    ("gradient", "name"), [("score", "Score"), ("isolated", "Isolated")]
+)
+def test_gradients_are_estimated_as_asked_for(gradient, name, monkeypatch):
+    made, kind = [], getattr(_encoder_fit, name)
+
+    def recorded(*settings):
+        made.append(settings)
+        return kind(*settings)
+
+    monkeypatch.setattr(_encoder_fit, name, recorded)
+    encoder(gradient=gradient, n_draws=2, max_iter=1).fit(*blobs(20))
+    assert [settings[0] for settings in made] == [2]
