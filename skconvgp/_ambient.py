@@ -1,19 +1,23 @@
-"""The state of torch in which everything is computed, whatever the caller's is."""
+"""The state in which everything is computed, whatever the caller's is."""
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
+import numpy as np
 import torch
 
-__all__ = ["named_recursion", "ordinary_torch", "public"]
+__all__ = ["named_recursion", "ordinary_state", "ordinary_torch", "public"]
 
 P = ParamSpec("P")
 Value = TypeVar("Value")
 HOST = torch.device("cpu")
 AUTOCAST = ("cpu", "cuda")  # devices with a switch each
+# What numpy does about numbers that overflow or are none: what matters of it is told in
+# words of the package. Tests let it warn, to see what is not.
+ARITHMETIC: dict[str, Any] = {"all": "ignore"}
 
 
 @contextmanager
@@ -53,12 +57,22 @@ def named_recursion() -> Iterator[None]:
         ) from error
 
 
+@contextmanager
+def ordinary_state() -> Iterator[None]:
+    """Compute as `ordinary_torch` does, and as numpy does if nobody asks it to warn.
+
+    Under ``np.errstate(all="raise")`` numbers that vanish would be errors.
+    """
+    with np.errstate(**ARITHMETIC), ordinary_torch():
+        yield
+
+
 def public(call: Callable[P, Value]) -> Callable[P, Value]:
-    """Return a function of users that computes under `ordinary_torch`."""
+    """Return a function of users that computes under `ordinary_state`."""
 
     @wraps(call)
     def behind_the_door(*args: P.args, **settings: P.kwargs) -> Value:
-        with named_recursion(), ordinary_torch():
+        with named_recursion(), ordinary_state():
             return call(*args, **settings)
 
     return behind_the_door

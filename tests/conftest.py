@@ -37,6 +37,14 @@ def instruction_set(request):
     _fused_cpu.INSTRUCTION_SET = request.config.getoption("--instruction-set")
 
 
+@pytest.fixture(autouse=True, scope="session")
+def telling_arithmetic():
+    """Let numpy warn inside of the package as it does outside, so that it is seen."""
+    from skconvgp import _ambient
+
+    _ambient.ARITHMETIC = {"all": "warn", "under": "ignore"}
+
+
 @pytest.fixture(autouse=True)
 def forget_warnings():
     """Let each test see what is told once in a process."""

@@ -8,7 +8,6 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_array, check_consistent_length
 
 from skconvgp._typing import FloatArray, ImageShape
@@ -18,11 +17,12 @@ from skconvgp.estimators._encoder_settings import CLASSES, NUMBERS, EncoderSetti
 from skconvgp.estimators._given import checked_rows, host_values, images_to_rows
 from skconvgp.estimators._labels import (
     as_labels,
+    kind_of,
     require_classes,
     require_one_kind,
 )
 from skconvgp.estimators._resolve import AUTO
-from skconvgp.estimators._scale import mean_squares
+from skconvgp.estimators._scale import mean_squares, require_squares
 from skconvgp.estimators._targets import scale_targets, target_columns
 from skconvgp.estimators._validation import random_source, read_shape
 from skconvgp.estimators._warn import warn_caller
@@ -146,6 +146,8 @@ def read_coded_samples(
     random_source(estimator.random_state)
     rows, given = images_to_rows(X)
     rows = checked_rows(estimator, rows)
+    squares = mean_squares(rows)
+    require_squares(squares)
     is_spatial = settings.encoder != LINEAR
     shape = read_shape(
         estimator.image_shape, rows.shape[1], given, is_spatial=is_spatial
@@ -159,7 +161,7 @@ def read_coded_samples(
         y = host_values(y, "y")
         check_consistent_length(rows, y)
         decoded = _read_targets(estimator, y, settings)
-    return CodedSamples(rows, decoded, units, shape, mean_squares(rows))
+    return CodedSamples(rows, decoded, units, shape, squares)
 
 
 def _read_targets(estimator: Any, y: Any, settings: EncoderSettings) -> Decoded:
@@ -207,7 +209,7 @@ def _target_type(y: Any, settings: EncoderSettings) -> str:
     if settings.target_type == NUMBERS:
         return NUMBERS
     require_one_kind(y)  # which the next line cannot read
-    kind = type_of_target(y, input_name="y")
+    kind = kind_of(y)
     if kind in MULTILABEL:
         raise ValueError(
             f"y holds several labels of a sample ({kind}), and a code is learned for "

@@ -9,12 +9,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import unique_labels
 
 from skconvgp._protocols import Expansion, LinkLikelihood
 from skconvgp.estimators._doors import Training
 from skconvgp.estimators._fact_warnings import warn_of_facts
-from skconvgp.estimators._given import host_values
+from skconvgp.estimators._labels import distinct_labels
 from skconvgp.estimators._resolve import LIKELIHOODS
 from skconvgp.likelihoods import Gaussian
 from skconvgp.processes import CodedLabelProcess, FeatureProcess, Record
@@ -86,13 +85,12 @@ def first_classes(classes: ArrayLike | None) -> NDArray[Any]:
             "`classes` must be passed on the first call to partial_fit: the labels of "
             "this and of all later calls."
         )
-    labels: NDArray[Any] = unique_labels(host_values(classes, "classes"))
-    return labels
+    return distinct_labels(classes)
 
 
 def require_same_classes(known: NDArray[Any], classes: ArrayLike | None) -> None:
     """Raise if classes are given and are not those of the first call."""
-    if classes is not None and not np.array_equal(known, unique_labels(classes)):
+    if classes is not None and not np.array_equal(known, distinct_labels(classes)):
         raise ValueError(
             f"`classes`={classes!r} is not the same as on the last call to "
             f"partial_fit, {known!r}."

@@ -6,7 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import accuracy_score
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.multiclass import (
+    check_classification_targets,
+    type_of_target,
+    unique_labels,
+)
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from skconvgp._protocols import Likelihood, Targets
@@ -21,6 +25,8 @@ __all__ = [
     "as_labels",
     "candidates_of",
     "codes_of",
+    "distinct_labels",
+    "kind_of",
     "logarithms",
     "most_probable",
     "require_classes",
@@ -33,8 +39,22 @@ __all__ = [
 def as_labels(y: Any) -> NDArray[Any]:
     """Return labels (n,); raise unless all have one kind, and are classes."""
     require_one_kind(y)
-    check_classification_targets(y)
+    with np.errstate(invalid="ignore"):  # whole numbers are sought by casts
+        check_classification_targets(y)
     labels: NDArray[Any] = column_or_1d(y, warn=True)
+    return labels
+
+
+def kind_of(y: Any) -> str:
+    """Return what scikit-learn takes labels or targets for."""
+    with np.errstate(invalid="ignore"):
+        return str(type_of_target(y, input_name="y"))
+
+
+def distinct_labels(classes: Any) -> NDArray[Any]:
+    """Return the labels among classes in order, each once."""
+    with np.errstate(invalid="ignore"):
+        labels: NDArray[Any] = unique_labels(host_values(classes, "classes"))
     return labels
 
 
@@ -86,7 +106,8 @@ def accuracy(
     check_is_fitted(classifier)
     labels = column_or_1d(host_values(y, "y"))
     predicted = classifier.predict(X)
-    score = float(accuracy_score(labels, predicted, sample_weight=sample_weight))
+    with np.errstate(invalid="ignore"):
+        score = float(accuracy_score(labels, predicted, sample_weight=sample_weight))
     unknown = np.setdiff1d(labels, classifier.classes_)
     if len(unknown):
         warn_caller(

@@ -14,7 +14,12 @@ from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.engine import to_tensor
 from skconvgp.estimators._given import checked_pair, host_values, images_to_rows
 from skconvgp.estimators._network_settings import NetworkSettings
-from skconvgp.estimators._scale import mean_squares, warn_of_units, warn_of_weights
+from skconvgp.estimators._scale import (
+    mean_squares,
+    require_squares,
+    warn_of_units,
+    warn_of_weights,
+)
 from skconvgp.estimators._validation import (
     check_weights,
     random_source,
@@ -181,7 +186,9 @@ def read_samples(
     weights = check_weights(sample_weight, rows)
     kept = np.flatnonzero(weights)
     warn_of_weights(weights[kept])
-    if settings.make_module is None:
-        warn_of_units(rows[kept])
     rows, y = rows[kept], y[kept]
-    return NetworkSamples(rows, y, weights[kept], shape, mean_squares(rows))
+    squares = mean_squares(rows)
+    require_squares(squares)
+    if settings.make_module is None:
+        warn_of_units(rows)
+    return NetworkSamples(rows, y, weights[kept], shape, squares)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
 
-from skconvgp._ambient import named_recursion, ordinary_torch
+from skconvgp._ambient import named_recursion, ordinary_state
 
 __all__ = ["public_fit"]
 
@@ -23,7 +23,7 @@ def public_fit(fit: Fit) -> Fit:
     def whole(self: Any, *args: Any, **settings: Any) -> Any:
         before = dict(vars(self))
         try:
-            with named_recursion(), ordinary_torch():
+            with named_recursion(), ordinary_state():
                 return fit(self, *args, **settings)
         except BaseException:
             vars(self).clear()

@@ -1,5 +1,6 @@
 """Warnings of samples on another scale, and of weights that are too small."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -7,9 +8,15 @@ from numpy.typing import NDArray
 
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._warn import warn_caller
-from skconvgp.exceptions import ScaleWarning
+from skconvgp.exceptions import NotFiniteError, ScaleWarning
 
-__all__ = ["mean_squares", "warn_of_scale", "warn_of_units", "warn_of_weights"]
+__all__ = [
+    "mean_squares",
+    "require_squares",
+    "warn_of_scale",
+    "warn_of_units",
+    "warn_of_weights",
+]
 
 # Samples have another scale if their mean squares differ by this factor; for pixels up
 # to 1 and up to 255 it is 65025.
@@ -34,6 +41,14 @@ def mean_squares(rows: NDArray[Any]) -> tuple[float, float]:
     if not len(positive):
         return 0.0, 0.0
     return float(positive.min()), float(positive.max())
+
+
+def require_squares(squares: tuple[float, float]) -> None:
+    """Raise if the mean square of a sample, from `mean_squares`, overflows."""
+    if math.isinf(squares[1]):
+        raise NotFiniteError(
+            "X holds numbers whose squares overflow: scale X to numbers near 1."
+        )
 
 
 def warn_of_scale(rows: NDArray[Any], fitted: tuple[float, float]) -> None:

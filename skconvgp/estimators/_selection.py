@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.metrics import accuracy_score, log_loss, root_mean_squared_error
-from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import NotFittedError, check_is_fitted, column_or_1d
 
 from skconvgp._ambient import public
@@ -24,6 +23,7 @@ from skconvgp.estimators._candidates import (
 )
 from skconvgp.estimators._given import host_values
 from skconvgp.estimators._gp import BaseGP
+from skconvgp.estimators._labels import kind_of
 from skconvgp.estimators._resolve import is_precomputed, resolve_count
 from skconvgp.estimators._resolve_search import resolve_batch_size
 from skconvgp.estimators._validation import make_generator
@@ -300,7 +300,7 @@ def _on_one_line(candidate: object) -> str:
 
 def _as_estimator(candidate: Any, y: Any) -> Any:
     """Return an estimator; for a kernel, the one that it stands for."""
-    is_label = type_of_target(y) in ("binary", "multiclass")
+    is_label = kind_of(y) in ("binary", "multiclass")
     candidate = usual_process(candidate, is_label=is_label)
     if not isinstance(last_step(candidate), BaseGP) or isinstance(candidate, type):
         raise ValueError(  # noqa: TRY004  (as for a wrong kernel)

@@ -13,7 +13,7 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 from torch import Tensor
 
-from skconvgp._ambient import ordinary_torch, public
+from skconvgp._ambient import ordinary_state, public
 from skconvgp._protocols import Objective
 from skconvgp._settings import is_int, is_number
 from skconvgp._typing import FloatArray
@@ -43,6 +43,7 @@ from skconvgp.estimators._resolve_search import (
     resolve_objective,
 )
 from skconvgp.estimators._scale import warn_of_scale
+from skconvgp.estimators._targets import target_columns
 from skconvgp.estimators._validation import make_generator, warn_of_idle
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._function_config import make_config
@@ -316,7 +317,7 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
         """
         stages = self._stages(X)
         while True:  # the state of torch is the caller's in between
-            with ordinary_torch():
+            with ordinary_state():
                 moved = next(stages, None)
             if moved is None:
                 return
@@ -450,7 +451,7 @@ def _targets(y: NDArray[Any]) -> tuple[FloatArray, Tensor | None]:
     if y.ndim == 2 and y.shape[1] == 1 and y.dtype.kind != "f":
         y = column_or_1d(y, warn=True)
     if y.ndim > 1 or y.dtype.kind == "f":
-        values = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        values = target_columns(y)
         centred = values - values.mean(axis=0)
         scale = centred.std(axis=0)
         return centred / np.where(scale > 0.0, scale, 1.0), None

@@ -12,6 +12,7 @@ from typing import Any, Protocol, Self, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy.cluster.vq import kmeans2
 from torch import Generator, Tensor
 
@@ -19,6 +20,7 @@ from skconvgp._tensors import permutation, random_ints, reals, uniforms
 from skconvgp._typing import FloatArray, ImageShape, Scalar
 from skconvgp.backends import Responses, ResponsesChoice, choose_responses
 from skconvgp.engine import require_memory, slices, to_numpy, to_tensor
+from skconvgp.exceptions import NotFiniteError
 from skconvgp.kernels import PatchKernel
 from skconvgp.kernels._checks import plain_value
 from skconvgp.kernels._flips import flip
@@ -284,6 +286,7 @@ def choose_patches(
     order = to_numpy(permutation(len(different), generator))[:n_sampled]
     if how == "uniform" or len(order) <= n_patches:
         return torch.from_numpy(different[order[:n_patches]]).reshape(-1, *shape)
+    _require_squares(different)
     common = int(counts.argmax())
     has_background = int(counts[common]) > SHARE_OF_BACKGROUND * len(sampled)
     with warnings.catch_warnings():
@@ -299,6 +302,16 @@ def choose_patches(
     if has_background:
         chosen = np.vstack([chosen, different[common]])
     return torch.from_numpy(np.unique(chosen, axis=0)).reshape(-1, *shape)
+
+
+def _require_squares(patches: NDArray[Any]) -> None:
+    """Raise if squares of distances overflow: `kmeans2` would read foreign memory."""
+    largest = float(np.abs(patches).max())
+    if largest > math.sqrt(np.finfo(patches.dtype).max / (4.0 * patches.shape[1])):
+        raise NotFiniteError(
+            f"Patches hold numbers up to {largest:.3g}, the squares of whose distances "
+            "overflow: scale X to numbers near 1."
+        )
 
 
 def _sampled(

@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 import torch
 
-from skconvgp import ConvNetGPRegressor, gram_matrix
+from skconvgp import (
+    BayesianNetworkClassifier,
+    BinaryEncoder,
+    ConvNetGPRegressor,
+    ImageClassifier,
+    PatchGPClassifier,
+    gram_matrix,
+)
+from skconvgp.exceptions import NotFiniteError
 from skconvgp.kernels import (
     GELU,
     Abs,
@@ -16,6 +24,7 @@ from skconvgp.kernels import (
     Identity,
     LeakyReLU,
     MaxNormalization,
+    PatchKernel,
     ReLU,
     Sequential,
     Sigmoid,
@@ -30,6 +39,7 @@ from skconvgp.kernels import (
     polynomial,
     rbf,
 )
+from tests.helpers.estimators import digits
 from tests.helpers.tolerances import TOLERANCES
 
 ACTIVATIONS = [
@@ -130,3 +140,20 @@ def test_a_fitted_model_refuses_samples_that_are_not_held():
     gp.fit(samples(1.0), [0.0, 1.0, 2.0])
     with pytest.raises(ValueError, match="not finite in"):
         gp.predict(samples(1e20))
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        PatchGPClassifier(PatchKernel(rbf(1.0), patch_size=3), n_inducing=8),
+        ImageClassifier("patches"),
+        BinaryEncoder(4, max_iter=1),
+        BayesianNetworkClassifier(max_iter=1),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_samples_whose_squares_overflow_are_refused(estimator):
+    """Clustering of such patches by scipy reads memory that is not its own."""
+    X, y = digits(24)
+    with pytest.raises(NotFiniteError, match=r"overflow: scale X to numbers near 1"):
+        estimator.fit(X * 1e300, y % 3)

@@ -1,4 +1,4 @@
-"""What the caller has set in torch changes no bit of what is computed."""
+"""What the caller has set in torch and numpy changes no bit of what is computed."""
 
 import random
 from contextlib import ExitStack, contextmanager
@@ -82,6 +82,7 @@ STATES = {
     "inference": [torch.inference_mode],
     "deterministic": [deterministic],
     "generators": [generators],
+    "numpy": [lambda: np.errstate(all="raise")],
 }
 # All at once in the gate, and one by one to tell what it is.
 STATES["all"] = [state for name in STATES for state in STATES[name]]
@@ -116,6 +117,7 @@ def ambient():
         torch.is_grad_enabled(),
         torch.are_deterministic_algorithms_enabled(),
         torch.get_num_threads(),
+        np.geterr(),
     )
 
 
