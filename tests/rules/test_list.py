@@ -39,7 +39,9 @@ def test_reasons_are_for_what_is_not_used():
 
 
 @pytest.mark.parametrize(
-    "cls", {type(case.estimator) for case in CASES}, ids=lambda cls: cls.__name__
+    "cls",
+    dict.fromkeys(type(case.estimator) for case in CASES),
+    ids=lambda cls: cls.__name__,
 )
 def test_every_public_method_is_called(cls):
     methods = {

@@ -27,7 +27,9 @@ def test_they_are_those_of_the_probabilities(case):
 
 
 @pytest.mark.parametrize(
-    "cls", {type(case.estimator) for case in CLASSIFIERS}, ids=lambda cls: cls.__name__
+    "cls",
+    dict.fromkeys(type(case.estimator) for case in CLASSIFIERS),
+    ids=lambda cls: cls.__name__,
 )
 def test_a_probability_of_zero_has_the_logarithm_minus_infinity(cls, monkeypatch):
     certain = np.array([[0.0, 1.0], [1.0, 0.0]])
