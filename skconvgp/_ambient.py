@@ -1,5 +1,6 @@
 """The state in which everything is computed, whatever the caller's is."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -18,6 +19,9 @@ AUTOCAST = ("cpu", "cuda")  # devices with a switch each
 # What numpy does about numbers that overflow or are none: what matters of it is told in
 # words of the package. Tests let it warn, to see what is not.
 ARITHMETIC: dict[str, Any] = {"all": "ignore"}
+# Set by the compiler of torch when it is imported, which forward derivatives, among
+# others, do.
+COMPILER_CACHE = "TORCHINDUCTOR_CACHE_DIR"
 
 
 @contextmanager
@@ -27,8 +31,9 @@ def ordinary_torch() -> Iterator[None]:
     Under ``torch.no_grad`` derivatives would be zero without an error, and tensors that
     are made under ``torch.inference_mode`` cannot be differentiated later. Under
     ``torch.autocast`` products are rounded, and under a default device tensors of the
-    host are made elsewhere. What all threads share, such as the default precision, is
-    left alone: nothing that is computed depends on it.
+    host are made elsewhere. The compiler of torch leaves a variable in the environment,
+    which processes that are started later would inherit. What all threads share, such
+    as the default precision, is left alone: nothing that is computed depends on it.
     """
     with ExitStack() as entered:
         if torch.is_inference_mode_enabled():
@@ -40,6 +45,8 @@ def ordinary_torch() -> Iterator[None]:
                 entered.enter_context(torch.autocast(device, enabled=False))
         if torch.get_default_device() != HOST:
             entered.enter_context(HOST)
+        if COMPILER_CACHE not in os.environ:
+            entered.callback(os.environ.pop, COMPILER_CACHE, None)
         yield
 
 

@@ -92,11 +92,13 @@ class ReversePullback:
         return values, [weights.triu(1), weights.diagonal()]
 
     def _graph_bytes(self, image: Tensor, n_rows: int, n_cols: int) -> int:
-        saved: dict[int, int] = {}
+        # They are held: what is dropped on the way would give its address to others,
+        # and the count, and with it tiles and the order of sums, would vary.
+        saved: dict[int, torch.UntypedStorage] = {}
 
         def count(tensor: Tensor) -> Tensor:
             storage = tensor.untyped_storage()
-            saved[storage.data_ptr()] = storage.nbytes()
+            saved[storage.data_ptr()] = storage
             return tensor.detach()  # an output that is saved would hold its own graph
 
         sides = [
@@ -109,7 +111,7 @@ class ReversePullback:
             graph = self._weighted(theta, sides, weights)
         # Freed only now: the address of freed memory could be saved a second time.
         del graph
-        return sum(saved.values())
+        return sum(storage.nbytes() for storage in saved.values())
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,17 @@ from skconvgp.backends import (
     choose_backend,
     choose_pullback,
 )
-from skconvgp.kernels import Elementwise, Flatten, Sequential, convnet, rbf
+from skconvgp.kernels import (
+    AvgPool2d,
+    Conv2d,
+    Dense,
+    Elementwise,
+    Flatten,
+    ReLU,
+    Sequential,
+    convnet,
+    rbf,
+)
 from tests.backends.test_reference import KERNELS, SHAPE, Unmoved
 from tests.helpers.kernels import assert_close, name, random_images
 from tests.helpers.memory import needs_peak, peak_memory
@@ -136,6 +146,13 @@ def test_measured_bytes_hold_the_graph_of_any_tile(kernel, has_inputs):
         graph = saved_bytes(backend, n_rows, n_cols)
         held = costs.pair_bytes * n_rows * n_cols
         assert graph <= held + costs.image_bytes * (n_rows + n_cols)
+
+
+def test_measured_bytes_are_the_same_each_time():
+    """They decide the tiles, and these the last bits of sums."""
+    kernel = Sequential(Conv2d(3), ReLU(), AvgPool2d(2), Flatten(), Dense())
+    backend, image = ReversePullback(kernel), random_images(1, *SHAPE)
+    assert len({repr(backend.measure(image)) for _ in range(60)}) == 1
 
 
 def test_bytes_of_a_pair_grow_with_the_depth():

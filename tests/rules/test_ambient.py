@@ -1,5 +1,6 @@
 """What the caller has set in torch and numpy changes no bit of what is computed."""
 
+import os
 import random
 from contextlib import ExitStack, contextmanager
 from functools import cache
@@ -7,7 +8,9 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
+from torch._inductor.runtime.cache_dir_utils import cache_dir
 
+from skconvgp._ambient import COMPILER_CACHE, public
 from tests.helpers.public import (
     CASES,
     FUNCTIONS,
@@ -144,3 +147,12 @@ def test_functions_do_not_depend_on_the_state_of_torch(name, state):
     with under(state):
         found = as_arrays(FUNCTIONS[name]())
     assert_same_bits({name: found}, {name: expected})
+
+
+def test_the_compiler_of_torch_leaves_nothing_in_the_environment(monkeypatch, tmp_path):
+    monkeypatch.delenv(COMPILER_CACHE, raising=False)
+    assert public(cache_dir)()
+    assert COMPILER_CACHE not in os.environ
+    monkeypatch.setenv(COMPILER_CACHE, str(tmp_path))
+    assert public(cache_dir)() == str(tmp_path)
+    assert os.environ[COMPILER_CACHE] == str(tmp_path)
