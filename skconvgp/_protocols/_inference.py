@@ -242,7 +242,8 @@ class Likelihood(Protocol):
     variances of new samples will not be known.
 
     Optional method ``candidates() -> sequence of likelihoods``: the classifier fits
-    all of them and uses the one with the lowest leave-one-out log loss.
+    all of them and uses the one with the lowest leave-one-out log loss; the first one
+    if the samples are too few to tell.
     """
 
     def targets(self, codes: Tensor, n_classes: int, weights: Tensor) -> Targets:

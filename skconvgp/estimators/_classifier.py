@@ -35,6 +35,7 @@ from skconvgp.estimators._labels import (
     targets_for,
     warn_of_missing_classes,
 )
+from skconvgp.estimators._noise import why_no_choice
 from skconvgp.estimators._resolve import resolve_likelihood
 from skconvgp.estimators._samples import sample_latent
 from skconvgp.estimators._warn import warn_caller
@@ -470,7 +471,10 @@ class GPClassifier(ClassifierMixin, BaseGP):
         if isinstance(self.likelihood_, VariationalLikelihood):
             return []
         models: list[LabelModel] = []
-        for likelihood in candidates_of(self.likelihood_):
+        candidates = candidates_of(self.likelihood_)
+        if len(candidates) > 1 and why_no_choice(problem):
+            candidates = candidates[:1]
+        for likelihood in candidates:
             targets = targets_for(likelihood, codes, n_classes, problem.weights)
             if targets.noise is not None:
                 weights = rows_to_tensor(problem.weights)

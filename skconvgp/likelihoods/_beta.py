@@ -42,10 +42,11 @@ class Beta(Counting):
 
     Parameters
     ----------
-    alpha_eps : float or "loo", default=0.01
+    alpha_eps : float or "loo", default="loo"
         Parameter of the Beta prior, > 0; a larger one gives less confident
-        probabilities. "loo" fits with 0.5, 0.2, 0.1 and 0.01 and uses the one with the
-        lowest leave-one-out log loss.
+        probabilities. "loo" fits with 0.01, 0.1, 0.2 and 0.5 and uses the one with the
+        lowest leave-one-out log loss; 0.01 where samples are too few to tell, as for
+        the noise of :class:`~skconvgp.likelihoods.Gaussian`.
 
     Raises
     ------
@@ -55,6 +56,8 @@ class Beta(Counting):
     Notes
     -----
     The latent function of the first class is the negative of that of the second.
+    Probabilities are not calibrated: a small parameter says that labels are certain,
+    and where many of them are wrong its probabilities are worse than chance.
 
     References
     ----------
@@ -69,9 +72,9 @@ class Beta(Counting):
             [-1.2748,  1.2748]], dtype=torch.float64)
     """
 
-    tried: ClassVar = (0.5, 0.2, 0.1, 0.01)
+    tried: ClassVar = (0.01, 0.1, 0.2, 0.5)
 
-    alpha_eps: float | str = 0.01
+    alpha_eps: float | str = "loo"
 
     @property
     def needs_variance(self) -> bool:

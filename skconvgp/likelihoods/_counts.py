@@ -16,7 +16,8 @@ SMALLEST = 1e-12  # smaller counts are lost to rounding in 1 minus the share of 
 class Counting(Part):
     """Base class of likelihoods with a prior count of each class."""
 
-    tried: ClassVar[tuple[float, ...]]  # the counts that "loo" chooses from
+    # The counts that "loo" chooses from, first the one without a choice
+    tried: ClassVar[tuple[float, ...]]
     alpha_eps: float | str
 
     def candidates(self) -> Sequence[Self]:

@@ -32,9 +32,9 @@ class Dirichlet(Counting):
     ----------
     alpha_eps : float or "loo", default=0.01
         Prior count of each class, > 0; a larger one gives less confident
-        probabilities. "loo" fits with 0.1, 0.01, 0.001 and 1e-6 and uses the one with
+        probabilities. "loo" fits with 0.01, 0.1, 0.001 and 1e-6 and uses the one with
         the lowest leave-one-out log loss: a tiny one where labels are certain, as those
-        of digits.
+        of digits; 0.01 where samples are too few to tell.
 
     Raises
     ------
@@ -65,7 +65,7 @@ class Dirichlet(Counting):
             [4.6151, 0.6882]], dtype=torch.float64)
     """
 
-    tried: ClassVar = (0.1, 0.01, 0.001, 1e-6)  # docs/maths.rst, "Labels as counts"
+    tried: ClassVar = (0.01, 0.1, 0.001, 1e-6)  # docs/maths.rst, "Labels as counts"
 
     alpha_eps: float | str = 0.01
 

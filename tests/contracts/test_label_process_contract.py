@@ -129,7 +129,7 @@ def name_of(case):
     return f"{word}-{case.completion}-{case.world}"
 
 
-NOISY = [*cases(Dirichlet(), 3, BY_PATCHES), *cases(Beta(), 2, BY_PATCHES)]
+NOISY = [*cases(Dirichlet(), 3, BY_PATCHES), *cases(Beta(0.01), 2, BY_PATCHES)]
 LINKED = [
     *cases(Laplace("softmax"), 3),
     *cases(Laplace("logit"), 2),

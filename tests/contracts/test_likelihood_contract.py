@@ -81,7 +81,7 @@ class StudentT:
         return student.logpdf(y, self.df, latents, self.scale)
 
 
-TRANSFORMS = [Gaussian(), Damped(), Dirichlet(), Beta()]
+TRANSFORMS = [Gaussian(), Damped(), Dirichlet(), Beta(0.01)]
 LIKELIHOODS = [*TRANSFORMS, Laplace()]
 BINARY = (Beta,)
 

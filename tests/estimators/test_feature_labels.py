@@ -23,7 +23,7 @@ from skconvgp.completion import EnsembleNystrom, Nystrom, RandomFeatures, SoftIm
 from skconvgp.engine import Placement
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import rbf
-from skconvgp.likelihoods import Calibration, Dirichlet, Laplace, Targets
+from skconvgp.likelihoods import Beta, Calibration, Dirichlet, Laplace, Targets
 from skconvgp.linalg import half_solve
 from skconvgp.processes import FeatureLabelProcess, LabelProcess
 from skconvgp.processes._feature_label_growing import by_columns
@@ -239,8 +239,8 @@ def test_batches_are_a_fit_of_all_samples(name):
 
 def test_batches_are_a_fit_where_the_prior_mean_is_the_same():
     X, y, weights = samples(2, 60)
-    whole = classifier(RandomFeatures(40), "beta", amplitude=3.0).fit(X, y, weights)
-    gp = classifier(RandomFeatures(40), "beta", amplitude=3.0)
+    whole = classifier(RandomFeatures(40), Beta(0.01), amplitude=3.0).fit(X, y, weights)
+    gp = classifier(RandomFeatures(40), Beta(0.01), amplitude=3.0)
     for part in (slice(0, 30), slice(30, None)):
         gp.partial_fit(X[part], y[part], [0, 1], weights[part])
     np.testing.assert_allclose(
@@ -287,7 +287,7 @@ def test_noise_that_does_not_follow_from_labels_needs_the_matrix():
 @pytest.mark.parametrize("variance", ["dtc", "sor"])
 def test_landmarks_take_further_labels(variance):
     X, y, weights = samples(2, 60)
-    settings = {"n_landmarks": 20, "likelihood": "beta", "variance": variance}
+    settings = {"n_landmarks": 20, "likelihood": Beta(0.01), "variance": variance}
     settings |= {"random_state": 0, "amplitude": 2.0, "dtype": "float64"}
     gp = NystromCompletedGP(KERNEL, **settings)
     gp.partial_fit(X[:30], y[:30], [0, 1], weights[:30])
@@ -308,7 +308,7 @@ def test_landmarks_take_further_labels(variance):
     landmarks = X[gp.landmark_indices_]
     near, cross = gram_matrix(KERNEL, landmarks), gram_matrix(KERNEL, X, landmarks)
     completed = cross @ np.linalg.solve(near, cross.T)
-    exact = ConvNetGPClassifier("precomputed", likelihood="beta")
+    exact = ConvNetGPClassifier("precomputed", likelihood=Beta(0.01))
     # The kernel has variance 2, which is the amplitude; units are those of the fit.
     exact.set_params(amplitude=np.average(completed.diagonal(), weights=weights))
     exact.fit(completed, y, weights)
@@ -386,7 +386,7 @@ def test_a_first_batch_without_a_class_warns():
     assert gp.score(X, y) > 0.65
 
 
-@pytest.mark.parametrize("likelihood", ["gaussian", "beta"])
+@pytest.mark.parametrize("likelihood", ["gaussian", Beta(0.01)], ids=str)
 def test_small_batches_leave_whole_inputs_out(likelihood):
     X, y, _ = samples(2, 60)
     X, y, weights = X[:60], y[:60], np.full(60, 5.0)

@@ -8,10 +8,12 @@ import pytest
 import torch
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+from sklearn.metrics import log_loss
 
 from skconvgp import (
     ConvNetGPClassifier,
     KernelFlowsClassifier,
+    NystromCompletedGP,
     gram_matrix,
 )
 from skconvgp._protocols import Objective
@@ -23,14 +25,14 @@ from skconvgp.kernels import matern, rbf
 from skconvgp.likelihoods import Beta, Dirichlet, Laplace
 from skconvgp.processes import _label_choice, _plan
 from skconvgp.processes._label_models import LinkModel, spread_over_classes
-from tests.helpers.estimators import blobs, label_probabilities
+from tests.helpers.estimators import blobs, digits, label_probabilities
 from tests.helpers.memory import needs_peak, peak_memory
 from tests.helpers.oracles import seeded
 from tests.helpers.tolerances import assert_close
 
 LIKELIHOODS = {
     "dirichlet": Dirichlet(),
-    "beta": Beta(),
+    "beta": Beta(0.01),
     "softmax": Laplace("softmax"),
     "logit": Laplace("logit"),
     "probit": Laplace("probit"),
@@ -551,3 +553,27 @@ def test_a_fit_holds_what_is_said(likelihood, monkeypatch):
     ConvNetGPClassifier(rbf(1.0), likelihood=likelihood).fit(X, y)
     peak = peak_memory(SETUP.format(likelihood=likelihood), "gp.fit(X, y)")
     assert peak / (8 * 1400**2) < said[0] + 0.5
+
+
+def test_beta_is_as_good_as_chance_where_labels_are_random():
+    X, y = digits(120)
+    random = np.random.default_rng(0).integers(0, 2, 120)
+    gp = ConvNetGPClassifier(rbf(2.0), likelihood="beta").fit(X[:60], random[:60])
+    chance = np.log(2.0)
+    assert log_loss(random[60:], gp.predict_proba(X[60:])) < chance + 0.01
+    certain = ConvNetGPClassifier(rbf(2.0), likelihood=Beta(0.01))
+    certain.fit(X[:60], random[:60])
+    assert log_loss(random[60:], certain.predict_proba(X[60:])) > chance + 0.05
+    clean = ConvNetGPClassifier(rbf(2.0), likelihood="beta").fit(X[:60], y[:60] % 2)
+    assert clean.likelihood_ == Beta(0.01)
+
+
+@pytest.mark.parametrize("cls", [Beta, Dirichlet])
+def test_a_count_is_not_chosen_where_leave_one_out_tells_nothing(cls):
+    """With one image of a class, each left-out label is missed."""
+    X, y = digits(40)
+    few = np.r_[np.flatnonzero(y == 0)[:2], np.flatnonzero(y == 1)[:1]]
+    gp = ConvNetGPClassifier(rbf(2.0), likelihood=cls("loo")).fit(X[few], y[few])
+    assert gp.likelihood_ == cls(0.01)
+    again = NystromCompletedGP(rbf(2.0), likelihood=cls("loo")).fit(X[few], y[few])
+    assert again.likelihood_ == cls(0.01)

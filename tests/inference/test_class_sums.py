@@ -25,7 +25,8 @@ def sums_of(features, codes, weights, n_classes):
 
 
 @pytest.mark.parametrize(
-    ("likelihood", "n_classes"), [(Dirichlet(), 4), (Dirichlet(0.1), 2), (Beta(), 2)]
+    ("likelihood", "n_classes"),
+    [(Dirichlet(), 4), (Dirichlet(0.1), 2), (Beta(0.01), 2)],
 )
 def test_each_function_has_the_sums_over_all_samples(likelihood, n_classes):
     features, codes, weights = samples(n_classes)

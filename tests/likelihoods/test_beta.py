@@ -64,11 +64,11 @@ def test_probabilities_are_averaged_over_the_posterior(alpha_eps, var):
 
 def test_more_than_two_classes_are_refused():
     with pytest.raises(ValueError, match="likelihood='beta' is for two classes, got 3"):
-        Beta().targets(torch.tensor([0, 1, 2]), 3, torch.ones(3))
+        Beta(0.1).targets(torch.tensor([0, 1, 2]), 3, torch.ones(3))
 
 
 def test_candidates_are_made_only_where_asked_for():
-    assert [one.alpha_eps for one in Beta("loo").candidates()] == [0.5, 0.2, 0.1, 0.01]
+    assert [one.alpha_eps for one in Beta().candidates()] == [0.01, 0.1, 0.2, 0.5]
     assert Beta(0.2).candidates() == [Beta(0.2)]
 
 

@@ -107,8 +107,8 @@ def test_probabilities_of_many_classes_are_not_timid():
 
 def test_candidates_are_made_only_where_asked_for():
     assert [one.alpha_eps for one in Dirichlet("loo").candidates()] == [
-        0.1,
         0.01,
+        0.1,
         1e-3,
         1e-6,
     ]
