@@ -22,7 +22,7 @@ from skconvgp.estimators._labels import (
     require_one_kind,
 )
 from skconvgp.estimators._resolve import AUTO
-from skconvgp.estimators._scale import mean_squares, require_squares
+from skconvgp.estimators._scale import mean_squares
 from skconvgp.estimators._targets import scale_targets, target_columns
 from skconvgp.estimators._validation import random_source, read_shape
 from skconvgp.estimators._warn import warn_caller
@@ -147,7 +147,6 @@ def read_coded_samples(
     rows, given = images_to_rows(X)
     rows = checked_rows(estimator, rows)
     squares = mean_squares(rows)
-    require_squares(squares)
     is_spatial = settings.encoder != LINEAR
     shape = read_shape(
         estimator.image_shape, rows.shape[1], given, is_spatial=is_spatial

@@ -23,6 +23,7 @@ from skconvgp.estimators._report import FitReport, peak_memory
 from skconvgp.estimators._resolve import PRECOMPUTED
 from skconvgp.estimators._scale import warn_of_scale
 from skconvgp.estimators._series import warn_of_series
+from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._resources import EstimatorResources, kernel_prior
 from skconvgp.inference import LeaveOneOut
 from skconvgp.kernels import Kernel
@@ -142,7 +143,8 @@ class BaseGP(KernelEstimator):
         log_marginal_likelihood : float
             Natural logarithm of the density of the targets under the model, summed over
             outputs. A sample of weight w counts as w observations. The evidence is
-            infinite without noise if some weights differ from 1. It is NaN if an
+            infinite, with a warning, if there is neither noise nor jitter and some
+            weights differ from 1, as those of versions of images do. It is NaN if an
             iterative solver ended too far from a solution; `fit` then warns.
 
         Examples
@@ -155,10 +157,17 @@ class BaseGP(KernelEstimator):
         """
         check_is_fitted(self)
         process = self._process
+        value = process.model.log_evidence
         if isinstance(process, NeighborProcess):
-            return process.log_evidence(self._resources())
-        assert process.model.log_evidence is not None
-        return process.model.log_evidence
+            value = process.log_evidence(self._resources())
+        assert value is not None
+        if np.isinf(value):
+            warn_caller(
+                "The evidence is infinite: without noise, a sample of weight w is w "
+                "observations of one number. Set `noise_variance` to a number > 0.",
+                UserWarning,
+            )
+        return value
 
     @public
     def latent_gradient(self, X: Any, weights: ArrayLike | None = None) -> FloatArray:

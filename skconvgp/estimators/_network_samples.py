@@ -16,7 +16,6 @@ from skconvgp.estimators._given import checked_pair, host_values, images_to_rows
 from skconvgp.estimators._network_settings import NetworkSettings
 from skconvgp.estimators._scale import (
     mean_squares,
-    require_squares,
     warn_of_units,
     warn_of_weights,
 )
@@ -188,7 +187,6 @@ def read_samples(
     warn_of_weights(weights[kept])
     rows, y = rows[kept], y[kept]
     squares = mean_squares(rows)
-    require_squares(squares)
     if settings.make_module is None:
         warn_of_units(rows)
     return NetworkSamples(rows, y, weights[kept], shape, squares)

@@ -1,6 +1,5 @@
 """Warnings of samples on another scale, and of weights that are too small."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,8 @@ __all__ = [
     "warn_of_weights",
 ]
 
+# Sizes of numbers whose squares, and the sums of these, are numbers, not 0 or infinite.
+LEAST_SIZE, LARGEST_SIZE = 1e-150, 1e150
 # Samples have another scale if their mean squares differ by this factor; for pixels up
 # to 1 and up to 255 it is 65025.
 OTHER_SCALE = 100.0
@@ -35,20 +36,29 @@ LEAST_WEIGHT, FEWEST_COPIES = 0.1, 10.0
 LEAST_SHARE = 1e-3
 
 
+def require_squares(rows: NDArray[Any]) -> None:
+    """Raise if the largest number of samples (n, d) has a square that is none."""
+    largest = max(float(rows.max(initial=0.0)), -float(rows.min(initial=0.0)))
+    if largest == 0.0 or LEAST_SIZE <= largest <= LARGEST_SIZE:
+        return
+    error = NotFiniteError if largest > 1.0 else ValueError
+    raise error(
+        f"The largest number of X has the size {largest:.3g}, and squares of such "
+        f"numbers {'overflow' if largest > 1.0 else 'vanish'}: scale X to numbers near "
+        "1, such as by dividing it by a number of that size."
+    )
+
+
 def mean_squares(rows: NDArray[Any]) -> tuple[float, float]:
-    """Return the smallest mean square > 0 of a sample, and the largest."""
+    """Return the smallest mean square > 0 of a sample, and the largest.
+
+    Raises a ValueError if squares vanish or overflow.
+    """
+    require_squares(rows)
     positive = _positive_squares(rows)
     if not len(positive):
         return 0.0, 0.0
     return float(positive.min()), float(positive.max())
-
-
-def require_squares(squares: tuple[float, float]) -> None:
-    """Raise if the mean square of a sample, from `mean_squares`, overflows."""
-    if math.isinf(squares[1]):
-        raise NotFiniteError(
-            "X holds numbers whose squares overflow: scale X to numbers near 1."
-        )
 
 
 def warn_of_scale(rows: NDArray[Any], fitted: tuple[float, float]) -> None:

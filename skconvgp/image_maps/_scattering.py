@@ -22,8 +22,6 @@ __all__ = ["Scattering"]
 # Numbers that a processor holds at once: their spectra stay in its caches. A GPU is
 # busy with more.
 HELD_AT_ONCE = 2**21
-# Powers of 2 that are single numbers, like their inverses.
-LEAST, MOST = 2.0**-120, 2.0**120
 # Of the pixels: filters in blocks at all levels and the spectra they are cut from; a
 # filter in the making, which is complex and repeats the image along both sides.
 FILTER_COPIES, MAKING_COPIES = 4, 200
@@ -80,7 +78,8 @@ class Scattering:
         below 1: squares of others may overflow or vanish.
         """
         size = images.detach().abs().amax((1, 2, 3), keepdim=True)
-        size = size.clamp(min=LEAST, max=MOST)
+        limits = torch.finfo(images.dtype)  # a unit and its inverse are numbers
+        size = size.clamp(min=limits.tiny, max=limits.max / 4.0)
         mantissa, _ = torch.frexp(size)
         unit = size / mantissa
         return self._of_unit(images / unit) * unit

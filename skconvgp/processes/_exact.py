@@ -416,8 +416,9 @@ def _evidence(
             if is_known
             else moment_amplitude(y, noise, w, informs)
         )
+    added = max(noise, state.jitter)  # the matrix has no less on its diagonal
     evidence = log_marginal_likelihood(
-        quadratic, solver.logdet(state), amplitude, noise, w
+        quadratic, solver.logdet(state), amplitude, added, w
     )
     if not is_known:
         return amplitude, torch.full_like(evidence, math.nan), math.inf

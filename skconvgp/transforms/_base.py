@@ -35,9 +35,10 @@ from skconvgp.estimators._columns import image_columns
 from skconvgp.estimators._doors import read_new
 from skconvgp.estimators._given import FLOATS, checked_rows, images_to_rows
 from skconvgp.estimators._resolve import reject, resolve_memory_budget
+from skconvgp.estimators._scale import require_squares
 from skconvgp.estimators._validation import read_shape
 from skconvgp.estimators.compute._resources import find_device
-from skconvgp.exceptions import TileMemoryError
+from skconvgp.exceptions import NotFiniteError, TileMemoryError
 from skconvgp.image_maps import ImageBlocks
 
 __all__ = [
@@ -170,6 +171,7 @@ class ImageTransformer(TransformerMixin, BaseEstimator):
 
     def _fit_map(self, fit: Callable[[ImageBlocks], ImageMap], images: Tensor) -> None:
         """Fit the map on the device, to images on the host, a block at a time."""
+        require_squares(to_numpy(images))
         placement = find_device(self, is_fitted=False)
         an_image = FIT_COPIES * images[0].numel() * torch.float64.itemsize
         n_images = self._at_once(an_image, MOST_FITTED, placement)
@@ -196,7 +198,8 @@ class ImageTransformer(TransformerMixin, BaseEstimator):
     ) -> NDArray[Any]:
         """Return images (n, c', h', w') of rows, a block at a time.
 
-        `held` is the number of numbers that are held at once for an image.
+        `held` is the number of numbers that are held at once for an image. Raises a
+        NotFiniteError if results are not finite.
         """
         images = rows_to_images(rows, shape)
         placement = find_device(self, is_fitted=True)
@@ -213,7 +216,14 @@ class ImageTransformer(TransformerMixin, BaseEstimator):
                     found[part] = to_numpy(image_map(images[part].to(at.device)))
             return found
 
-        return compute_at(placement, apply_at)
+        results = compute_at(placement, apply_at)
+        if not np.isfinite(results).all():
+            raise NotFiniteError(
+                f"Numbers of {type(self).__name__} are not finite in "
+                f"{results.dtype.name}, which does not hold numbers of this size: pass "
+                "X in float64, or scale X to numbers near 1."
+            )
+        return results
 
     def _are_pixels(self, X: Any) -> bool:
         """Return whether samples are rows that are read as single pixels."""

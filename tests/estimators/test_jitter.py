@@ -12,10 +12,12 @@ from sklearn.exceptions import ConvergenceWarning
 from skconvgp import (
     ConvNetGPClassifier,
     ConvNetGPRegressor,
+    ImageRegressor,
     KernelFlowsRegressor,
     NystromCompletedGP,
     NystromCompletedGPRegressor,
 )
+from skconvgp.augmentation import Flip
 from skconvgp.completion import EnsembleNystrom, NearestNeighbors, Nystrom
 from skconvgp.exceptions import JitterWarning
 from skconvgp.flows import Adam
@@ -197,3 +199,29 @@ def test_the_last_fit_of_kernel_flows_tells_of_jitter():
         random_state=0,
     )
     assert len(fit_and_listen(gp, X, y)) == 1
+
+
+@pytest.mark.parametrize("weight", [0.5, 1.0, 2.0])
+def test_jitter_is_the_noise_of_the_evidence(weight):
+    rng = np.random.default_rng(0)
+    X, y = rng.random((12, 1, 8, 8)), rng.normal(size=12)
+    X[:5] = 0.0
+    weights = np.r_[weight, np.ones(11)]
+    for model in (
+        ConvNetGPRegressor(rbf(), noise_variance=0.0),
+        ImageRegressor(noise_variance=0.0, random_state=0),
+    ):
+        with pytest.warns(JitterWarning, match="noise of 0 .* was added"):
+            model.fit(X, y, weights)
+        assert np.isfinite(model.log_marginal_likelihood())
+
+
+def test_an_evidence_without_noise_is_told():
+    X, y = similar_images(12)
+    kernel = convnet(depth=1, kernel_size=3)
+    versions = ConvNetGPRegressor(kernel, augment=Flip(), noise_variance=0.0)
+    weighted = ConvNetGPRegressor(rbf(), noise_variance=0.0)
+    for model, weights in ((versions, None), (weighted, np.r_[2.0, np.ones(11)])):
+        model.fit(X + np.arange(8.0), y, weights)
+        with pytest.warns(UserWarning, match=r"evidence is infinite.*`noise_variance`"):
+            assert np.isinf(model.log_marginal_likelihood())

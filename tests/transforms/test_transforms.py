@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline, make_union
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skconvgp import SKOPS_TRUSTED_TYPES, ConvNetGPClassifier
-from skconvgp.exceptions import TileMemoryError
+from skconvgp.exceptions import NotFiniteError, TileMemoryError
 from skconvgp.image_maps import Scattering
 from skconvgp.kernels import convnet, rbf
 from skconvgp.transforms import (
@@ -33,6 +33,7 @@ TRANSFORMERS = [
     ContrastNormalization(),
     Downsample(),
 ]
+TINY = np.finfo(np.float32).tiny
 each = pytest.mark.parametrize("transformer", TRANSFORMERS, ids=repr)
 
 
@@ -65,6 +66,30 @@ def test_results_do_not_depend_on_blocks(transformer, images, monkeypatch):
     monkeypatch.setattr("skconvgp.transforms._base.MOST_FITTED", 2)
     found = clone(transformer).fit_transform(images)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+
+
+@each
+@pytest.mark.parametrize("size", [1e-40, 1e-30, 1e-20, 1e20, 1e30])
+def test_sizes_of_images_do_not_matter_in_single_precision(transformer, images, size):
+    single = (images * size).astype(np.float32)
+    found = clone(transformer).fit_transform(single)
+    assert found.dtype == np.float32
+    expected = clone(transformer).fit_transform(images)
+    unit = size if isinstance(transformer, ScatteringTransform | Downsample) else 1.0
+    digits_left = 2e-4 if size < TINY else 2e-5  # of numbers below the normal ones
+    error = np.abs(found.astype(np.float64) / unit - expected).max()
+    assert error < digits_left * np.abs(expected).max()
+
+
+@each
+def test_results_that_are_no_numbers_are_refused(transformer, images):
+    single = images[:1].astype(np.float32)
+    fitted = clone(transformer).fit(1e-10 * single)
+    if isinstance(transformer, ChannelScaler | ChannelWhitening):
+        with pytest.raises(NotFiniteError, match="not finite in float32"):
+            fitted.transform(1e36 * single)
+    else:
+        assert np.isfinite(fitted.transform(1e36 * single)).all()
 
 
 @each

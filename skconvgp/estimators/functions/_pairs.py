@@ -15,6 +15,7 @@ from skconvgp._typing import ImageShape
 from skconvgp.engine import KernelOracle, kernel_shape, native, rows_to_images
 from skconvgp.estimators._given import FLOATS, images_to_rows
 from skconvgp.estimators._resolve import is_kernel
+from skconvgp.estimators._scale import require_squares
 from skconvgp.estimators._validation import require_channels_first, shape_of_rows
 from skconvgp.kernels import Kernel
 
@@ -103,7 +104,9 @@ def require_finite(
 def _sample_rows(X: Any) -> tuple[NDArray[Any], ImageShape | None]:
     """Return samples as rows, and their shape (c, h, w) if they were images."""
     rows, given = images_to_rows(X)
-    return native(check_array(rows, dtype=FLOATS, input_name="X")), given
+    rows = native(check_array(rows, dtype=FLOATS, input_name="X"))
+    require_squares(rows)
+    return rows, given
 
 
 def _matching_rows(
