@@ -11,7 +11,7 @@ from skconvgp._protocols import Step
 from skconvgp.estimators._augmenting import augmented
 from skconvgp.estimators._callbacks import FitTasks
 from skconvgp.estimators._doors import Samples
-from skconvgp.estimators._gp import BaseGP, warn_of_prior
+from skconvgp.estimators._gp import BaseGP
 from skconvgp.estimators._searches import (
     evidence_search,
     flow_search,
@@ -19,6 +19,7 @@ from skconvgp.estimators._searches import (
     warn_of_result,
     warn_of_slow_derivatives,
 )
+from skconvgp.estimators._series import warn_of_prior
 from skconvgp.estimators._settings import settings_of
 from skconvgp.estimators.compute._resources import EstimatorResources
 from skconvgp.flows import FlowResult

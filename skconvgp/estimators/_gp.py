@@ -22,13 +22,12 @@ from skconvgp.estimators._landmarks import warn_of_uncovered_classes
 from skconvgp.estimators._report import FitReport, peak_memory
 from skconvgp.estimators._resolve import PRECOMPUTED
 from skconvgp.estimators._scale import warn_of_scale
-from skconvgp.estimators._series import warn_of_series
+from skconvgp.estimators._series import warn_of_prior
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._resources import EstimatorResources, kernel_prior
 from skconvgp.inference import LeaveOneOut
 from skconvgp.kernels import Kernel
 from skconvgp.processes import (
-    AnyPrior,
     CodedLabelProcess,
     ExactProcess,
     ExpansionPrior,
@@ -403,13 +402,3 @@ class BaseGP(KernelEstimator):
             return to_numpy(prior.oracle(run, "prior").gram())
 
         return compute_at(resources.placement(0), evaluate)
-
-
-def warn_of_prior(prior: AnyPrior, rows: NDArray[Any] | None) -> None:
-    """Warn if a kernel may be wrong at the variances of samples."""
-    match prior:
-        case KernelPrior():
-            warn_of_series(prior.kernel, prior.images(rows))
-        case SummedPrior():
-            warn_of_prior(prior.coarse, rows)
-            warn_of_prior(prior.exact, rows)

@@ -13,13 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 from skconvgp.completion import Nystrom
 from skconvgp.completion._landmarks import LANDMARKS
 from skconvgp.estimators._doors import Samples, read_further
-from skconvgp.estimators._gp import BaseGP, warn_of_prior
+from skconvgp.estimators._gp import BaseGP
 from skconvgp.estimators._growing import publish_extension
 from skconvgp.estimators._landmarks import warn_of_new_classes
 from skconvgp.estimators._resolve import (
     reject,
     resolve_word,
 )
+from skconvgp.estimators._series import warn_of_prior
 from skconvgp.estimators._settings import amplitude_of, noise_of
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._resources import EstimatorResources, kernel_prior

@@ -20,8 +20,9 @@ from skconvgp.engine import (
 )
 from skconvgp.estimators._doors import read_training
 from skconvgp.estimators._fact_warnings import warn_of_facts
-from skconvgp.estimators._gp import BaseGP, warn_of_prior
+from skconvgp.estimators._gp import BaseGP
 from skconvgp.estimators._resolve import resolve_amplitude
+from skconvgp.estimators._series import warn_of_prior
 from skconvgp.estimators._validation import make_generator
 from skconvgp.estimators.compute._resources import EstimatorResources
 from skconvgp.inference import sample_gaussian

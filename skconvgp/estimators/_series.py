@@ -1,14 +1,18 @@
 """The warning about activations whose series may be inaccurate."""
 
+from typing import Any
+
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from skconvgp.engine import slices
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.kernels import Elementwise, Kernel
 from skconvgp.kernels._quadrature import series_error
+from skconvgp.processes import AnyPrior, KernelPrior, SummedPrior
 
-__all__ = ["warn_of_series"]
+__all__ = ["warn_of_prior", "warn_of_series"]
 
 LARGEST_ERROR = 1e-3  # of variances
 AT_ONCE = 64  # images
@@ -32,6 +36,16 @@ def warn_of_series(kernel: Kernel, *sides: Tensor) -> None:
             "is one of them, otherwise smaller weight variances or more `n_nodes`.",
             UserWarning,
         )
+
+
+def warn_of_prior(prior: AnyPrior, rows: NDArray[Any] | None) -> None:
+    """Warn if a kernel may be wrong at the variances of samples."""
+    match prior:
+        case KernelPrior():
+            warn_of_series(prior.kernel, prior.images(rows))
+        case SummedPrior():
+            warn_of_prior(prior.coarse, rows)
+            warn_of_prior(prior.exact, rows)
 
 
 def _parts(kernel: Kernel) -> list[object]:
