@@ -36,10 +36,13 @@ LEAST_WEIGHT, FEWEST_COPIES = 0.1, 10.0
 LEAST_SHARE = 1e-3
 
 
-def require_squares(rows: NDArray[Any]) -> None:
-    """Raise if the largest number of samples (n, d) has a square that is none."""
+def require_squares(rows: NDArray[Any], most: float = LARGEST_SIZE) -> None:
+    """Raise if the largest number of samples (n, d) has a square that is none.
+
+    Sizes above `most` overflow.
+    """
     largest = max(float(rows.max(initial=0.0)), -float(rows.min(initial=0.0)))
-    if largest == 0.0 or LEAST_SIZE <= largest <= LARGEST_SIZE:
+    if largest == 0.0 or LEAST_SIZE <= largest <= most:
         return
     error = NotFiniteError if largest > 1.0 else ValueError
     raise error(
