@@ -36,6 +36,7 @@ BLOCK_MAPS = 2**22  # of a block, those of all layers
 # A GPU is some hundred times as fast as a core, and needs many pairs at a time.
 GPU_BLOCK_MAPS = 2**28
 GPU_LEAST_BLOCK = 128
+BLOCK_SHARE = 8
 MAX_BLOCK = 2048
 BLOCKS_A_WORKER = 16  # so many that the last block, computed alone, wastes little time
 LANES = 16  # of the longest vectors; each lane computes one image of the columns
@@ -217,7 +218,11 @@ def plan_tiles(
     if share < needed:
         raise _too_little(needed, share, n_workers)
     share -= costs.worker_bytes
-    tile_bytes = min(share // 2, GPU_TILE_BYTES if on_gpu else TILE_BYTES)
+    # Calls of torch for a few pairs take as long as for many. Beside a tile there are
+    # results, which are small, and tables of a block, if not all are kept.
+    is_tight = keeps_tables and not on_gpu
+    for_tile = share - share // BLOCK_SHARE if is_tight else share // 2
+    tile_bytes = min(for_tile, GPU_TILE_BYTES if on_gpu else TILE_BYTES)
     tile = max(1, _in_vectors(math.isqrt(tile_bytes // costs.pair_bytes)))
     beside_tile = share - tile**2 * costs.pair_bytes
     block = _largest_side(beside_tile, QUEUED * costs.value_bytes, image_bytes)

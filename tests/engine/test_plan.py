@@ -122,6 +122,13 @@ def test_tables_are_kept_when_they_take_half_of_the_budget_at_most():
     assert not does_not.keeps_tables
 
 
+def test_tiles_take_most_of_a_small_budget():
+    costs = TileCosts(image_bytes=1024, pair_bytes=32_832, value_bytes=8)
+    for budget, side in ((2**18, 2), (2**19, 3), (2**20, 5)):
+        plan = plan_tiles(30, 30, is_symmetric=True, costs=costs, memory_budget=budget)
+        assert plan.tile == side
+
+
 def test_the_error_gives_bytes_needed_bytes_allowed_and_parameters():
     costs = TileCosts(0, pair_bytes=8_000_000, value_bytes=8, worker_bytes=1000)
     needed = 8_000_000 + QUEUED * 8 + 1000
