@@ -1,13 +1,16 @@
 """Tensors whose precision and device do not depend on torch's defaults."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Generator, Tensor
 
 __all__ = [
     "int_range",
     "integers",
+    "native",
     "normals",
     "nothing",
     "permutation",
@@ -47,6 +50,13 @@ def permutation(n: int, generator: Generator) -> Tensor:
 def random_ints(end: int, size: Sequence[int], generator: Generator) -> Tensor:
     """Return draws of the integers from 0 to end - 1, on the host."""
     return torch.randint(end, size, generator=generator, dtype=torch.int64, device=HOST)
+
+
+def native(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array in the byte order of the machine: torch knows no other."""
+    if array.dtype.isnative:
+        return array
+    return array.astype(array.dtype.newbyteorder("="), order="C")
 
 
 def normals(

@@ -5,7 +5,6 @@ from skconvgp.engine._arrays import (
     freeze,
     frozen_bytes,
     kernel_shape,
-    native,
     pool_images,
     rows_to_images,
     rows_to_tensor,
@@ -27,6 +26,7 @@ from skconvgp.engine._devices import (
     wait_for,
 )
 from skconvgp.engine._evaluate import KernelOracle
+from skconvgp.engine._host_values import host_values
 from skconvgp.engine._local import (
     kernel_neighborhoods,
     matrix_neighborhoods,
@@ -82,11 +82,11 @@ __all__ = [
     "full_precision",
     "gibibytes",
     "gpu_memory",
+    "host_values",
     "kernel_neighborhoods",
     "kernel_shape",
     "limit_this_thread",
     "matrix_neighborhoods",
-    "native",
     "nearest",
     "on_device",
     "plan_pullback",

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from skconvgp._parts import Part
+from skconvgp._tensors import native
 from skconvgp._typing import ImageShape
 from skconvgp.engine._transfer import to_device, to_host
 from skconvgp.kernels import Kernel
@@ -18,7 +19,6 @@ __all__ = [
     "freeze",
     "frozen_bytes",
     "kernel_shape",
-    "native",
     "pool_images",
     "rows_to_images",
     "rows_to_tensor",
@@ -28,13 +28,6 @@ __all__ = [
 ]
 
 State = TypeVar("State")
-
-
-def native(array: NDArray[Any]) -> NDArray[Any]:
-    """Return an array in the byte order of the machine: torch knows no other."""
-    if array.dtype.isnative:
-        return array
-    return array.astype(array.dtype.newbyteorder("="), order="C")
 
 
 def rows_to_tensor(rows: NDArray[Any]) -> Tensor:

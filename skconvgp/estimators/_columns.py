@@ -33,15 +33,15 @@ def image_columns(name: str, shape: ImageShape) -> list[str]:
     return _names(f"{name}_{channels}x{height}x{width}_", shape)
 
 
-def require_distinct_names(X: object) -> None:
+def require_distinct_names(values: object, name: str) -> None:
     """Raise if several columns of a data frame have one name."""
-    columns = getattr(X, "columns", None)
+    columns = getattr(values, "columns", None)
     names = Counter(() if columns is None else columns)
-    twice = [name for name, count in names.items() if count > 1]
+    twice = [each for each, count in names.items() if count > 1]
     if twice:
         raise ValueError(
-            f"X has {names[twice[0]]} columns of the name {twice[0]!r}: rename all but "
-            "one of them, or pass X.to_numpy()."
+            f"{name} has {names[twice[0]]} columns of the name {twice[0]!r}: rename "
+            f"all but one of them, or pass {name}.to_numpy()."
         )
 
 

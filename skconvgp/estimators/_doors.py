@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skconvgp._typing import FloatArray
+from skconvgp.engine import host_values
 from skconvgp.estimators._given import (
     checked_pair,
     checked_rows,
     host_samples,
-    host_values,
     images_to_rows,
 )
 from skconvgp.estimators._repeats import marks_of, warn_of_repeats
@@ -286,7 +286,7 @@ def given_diag(prior: AnyPrior, diag: Any, n: int, *, is_needed: bool) -> FloatA
                 "object."
             )
         return np.zeros(n)
-    values = np.asarray(diag, dtype=np.float64)
+    values = np.asarray(host_values(diag, "diag"), dtype=np.float64)
     if values.shape != (n,):
         raise ValueError(
             f"`diag` must have shape {(n,)!r}, one prior variance for each row of "

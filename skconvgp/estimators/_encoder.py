@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from skconvgp._ambient import public
 from skconvgp._typing import FloatArray, ImageShape
-from skconvgp.engine import Placement, compute_at, to_numpy, to_tensor
+from skconvgp.engine import Placement, compute_at, host_values, to_numpy, to_tensor
 from skconvgp.estimators._callbacks import with_callbacks
 from skconvgp.estimators._doors import read_new
 from skconvgp.estimators._encoder_fit import (
@@ -378,7 +378,7 @@ class BinaryEncoder(
 
     def _checked(self, codes: ArrayLike) -> NDArray[np.uint8]:
         """Return codes as bytes."""
-        values = check_array(codes, input_name="codes")
+        values = check_array(host_values(codes, "codes"), input_name="codes")
         n_bits = self._n_features_out
         if values.shape[1] != n_bits:
             raise ValueError(

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, check_consistent_length
 
 from skconvgp._typing import FloatArray, ImageShape
-from skconvgp.engine import slices, to_tensor
+from skconvgp.engine import host_values, slices, to_tensor
+from skconvgp.estimators._columns import require_distinct_names
 from skconvgp.estimators._encoder_head import BLOCK
 from skconvgp.estimators._encoder_settings import CLASSES, NUMBERS, EncoderSettings
-from skconvgp.estimators._given import checked_rows, host_values, images_to_rows
+from skconvgp.estimators._given import checked_rows, images_to_rows
 from skconvgp.estimators._labels import (
     as_labels,
     kind_of,
@@ -158,6 +159,7 @@ def read_coded_samples(
     decoded: Decoded = units
     if y is not None:
         y = host_values(y, "y")
+        require_distinct_names(y, "y")
         check_consistent_length(rows, y)
         decoded = _read_targets(estimator, y, settings)
     return CodedSamples(rows, decoded, units, shape, squares)

@@ -12,13 +12,13 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, has_fit_para
 
 from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
+from skconvgp.engine import host_values
 from skconvgp.estimators._candidates import (
     is_candidate,
     last_inputs,
     last_step,
     usual_process,
 )
-from skconvgp.estimators._given import host_values
 from skconvgp.estimators._gp import BaseGP
 from skconvgp.estimators._labels import accuracy, logarithms, most_probable
 from skconvgp.estimators._mixture_weights import (

@@ -2,16 +2,16 @@
 
 import math
 from contextlib import suppress
+from os import PathLike
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
-from torch import Tensor
 
+from skconvgp._tensors import native
 from skconvgp._typing import ImageShape
-from skconvgp.engine import native, to_numpy
+from skconvgp.engine import host_values
 from skconvgp.estimators._columns import require_distinct_names, shape_of_columns
 from skconvgp.estimators._pictures import (
     holds_pictures,
@@ -24,56 +24,11 @@ __all__ = [
     "checked_pair",
     "checked_rows",
     "host_samples",
-    "host_values",
     "images_to_rows",
 ]
 
 FLOATS = [np.float64, np.float32]  # arrays of other types become float64
 MOST_TOLD = 4
-
-
-def host_values(values: Any, name: str) -> Any:
-    """Return tensors and arrays of other packages as arrays; others as they are.
-
-    A tensor is detached: estimators compute no derivatives for torch's autograd.
-    Masked values are an error, because scikit-learn ignores masks.
-
-    Parameters
-    ----------
-    values : object
-        Samples, labels, targets or weights.
-    name : str
-        Their name in the error.
-    """
-    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
-        raise ValueError(
-            f"{name} is a masked array with masked values, which would be taken as "
-            f"they are: fill them, as by {name}.filled(value), or leave these samples "
-            "out."
-        )
-    if isinstance(values, Tensor):
-        return _of_tensor(values, name)
-    if isinstance(values, list | tuple):
-        has_tensors = any(isinstance(one, Tensor) for one in values)
-        return [host_values(one, name) for one in values] if has_tensors else values
-    if hasattr(values, "__array_namespace__") and not isinstance(values, np.ndarray):
-        return np.asarray(values)
-    return values
-
-
-def _of_tensor(values: Tensor, name: str) -> NDArray[Any]:
-    """Return a tensor as an array, which shares its memory if it may."""
-    if values.layout != torch.strided or values.is_meta or values.is_quantized:
-        raise ValueError(
-            f"{name} is a tensor of layout {values.layout}, type {values.dtype} and "
-            f"device {values.device}, and its numbers have to lie in memory: pass "
-            f"{name}.to_dense() or {name}.dequantize()."
-        )
-    values = values.resolve_conj().resolve_neg()
-    try:
-        return to_numpy(values)
-    except TypeError:  # of what numpy has not; its own other types become float64 too
-        return to_numpy(values.to(torch.float64))
 
 
 def host_samples(X: Any) -> Any:
@@ -86,6 +41,11 @@ def host_samples(X: Any) -> Any:
     if holds_pictures(X):
         return stack_pictures(X)
     X = host_values(X, "X")
+    if isinstance(X, list | tuple) and X and isinstance(X[0], str | PathLike):
+        raise ValueError(
+            f"X[0] is {X[0]!r}: if these are files of pictures, open them, as by "
+            "[PIL.Image.open(path) for path in X]."
+        )
     return _stacked(X) if isinstance(X, list | tuple) else X
 
 
@@ -143,7 +103,7 @@ def _require_samples(X: Any, ndim: int | None) -> None:
             f"Found array with dim {ndim}, shape {tuple(X.shape)!r}: X must have 2, 3 "
             "or 4 dimensions, rows (n, d) or images (n, h, w) or (n, c, h, w)."
         )
-    require_distinct_names(X)
+    require_distinct_names(X, "X")
     if ndim in (1, 2) and str(getattr(X, "dtype", "object")) == "object" and len(X):
         cells = np.asarray(X[:1], dtype=object).ravel().tolist()
         _require_no_image(X, cells[:1])
@@ -184,5 +144,6 @@ def checked_pair(
     estimator: Any, rows: Any, y: Any, **options: Any
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return rows as `checked_rows` does, and labels or targets."""
+    require_distinct_names(y, "y")
     rows, y = validate_data(estimator, rows, y, dtype=FLOATS, **options)
     return native(rows), y

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from skconvgp._ambient import public
 from skconvgp._typing import FloatArray, ImageShape
-from skconvgp.engine import Placement, compute_at, to_numpy
+from skconvgp.engine import Placement, compute_at, host_values, to_numpy
 from skconvgp.estimators._doors import Training, given_diag, read_new
 from skconvgp.estimators._fact_warnings import warn_of_facts
 from skconvgp.estimators._given import host_samples
@@ -213,7 +213,8 @@ class BaseGP(KernelEstimator):
         if weights is None:
             choices = [np.broadcast_to(row, size) for row in np.eye(size[1])]
         else:
-            given = check_array(weights, dtype=np.float64, input_name="weights")
+            given = host_values(weights, "weights")
+            given = check_array(given, dtype=np.float64, input_name="weights")
             if given.shape != size:
                 raise ValueError(
                     f"`weights` must have one for each sample and latent function, "

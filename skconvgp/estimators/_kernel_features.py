@@ -16,10 +16,10 @@ from skconvgp._protocols import Completion, Expansion
 from skconvgp._settings import is_int
 from skconvgp._typing import ImageShape
 from skconvgp.completion import Nystrom, RandomFeatures
-from skconvgp.engine import Placement, compute_at, to_numpy
+from skconvgp.engine import Placement, compute_at, host_values, to_numpy
 from skconvgp.estimators._doors import read_new
 from skconvgp.estimators._fact_warnings import warn_of_facts
-from skconvgp.estimators._given import checked_rows, host_values, images_to_rows
+from skconvgp.estimators._given import checked_rows, images_to_rows
 from skconvgp.estimators._kernel_estimator import KernelEstimator
 from skconvgp.estimators._labels import as_labels
 from skconvgp.estimators._public_fit import public_fit

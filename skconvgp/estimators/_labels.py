@@ -15,8 +15,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from skconvgp._protocols import Likelihood, Targets
 from skconvgp._typing import FloatArray
-from skconvgp.engine import rows_to_tensor
-from skconvgp.estimators._given import host_values
+from skconvgp.engine import host_values, rows_to_tensor
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.processes import Problem
 
@@ -105,9 +104,10 @@ def accuracy(
     """
     check_is_fitted(classifier)
     labels = column_or_1d(host_values(y, "y"))
+    weights = host_values(sample_weight, "sample_weight")
     predicted = classifier.predict(X)
     with np.errstate(invalid="ignore"):
-        score = float(accuracy_score(labels, predicted, sample_weight=sample_weight))
+        score = float(accuracy_score(labels, predicted, sample_weight=weights))
     unknown = np.setdiff1d(labels, classifier.classes_)
     if len(unknown):
         warn_caller(

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from skconvgp._typing import FloatArray, ImageShape
-from skconvgp.engine import to_tensor
-from skconvgp.estimators._given import checked_pair, host_values, images_to_rows
+from skconvgp.engine import host_values, to_tensor
+from skconvgp.estimators._given import checked_pair, images_to_rows
 from skconvgp.estimators._network_settings import NetworkSettings
 from skconvgp.estimators._scale import (
     mean_squares,

@@ -13,7 +13,7 @@ from sklearn.utils.validation import NotFittedError, check_is_fitted, column_or_
 
 from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
-from skconvgp.engine import rows_to_tensor, to_numpy
+from skconvgp.engine import host_values, rows_to_tensor, to_numpy
 from skconvgp.estimators._candidates import (
     have_same_targets,
     is_candidate,
@@ -21,7 +21,6 @@ from skconvgp.estimators._candidates import (
     last_step,
     usual_process,
 )
-from skconvgp.estimators._given import host_values
 from skconvgp.estimators._gp import BaseGP
 from skconvgp.estimators._labels import kind_of
 from skconvgp.estimators._resolve import is_precomputed, resolve_count

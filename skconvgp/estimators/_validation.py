@@ -14,9 +14,8 @@ from sklearn.utils.validation import check_array, check_consistent_length
 
 from skconvgp._settings import shown
 from skconvgp._typing import FloatArray, ImageShape
-from skconvgp.engine import kernel_shape
+from skconvgp.engine import host_values, kernel_shape
 from skconvgp.estimators._columns import NamedShape
-from skconvgp.estimators._given import host_values
 from skconvgp.estimators._warn import warn_once
 from skconvgp.exceptions import ImageShapeWarning
 from skconvgp.kernels import Kernel

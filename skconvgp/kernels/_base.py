@@ -20,6 +20,7 @@ from torch import Tensor
 from skconvgp._ambient import named_recursion
 from skconvgp._parts import Part, distinct
 from skconvgp._settings import as_float
+from skconvgp._tensors import native
 from skconvgp._typing import (
     Bounds,
     FloatArray,
@@ -147,7 +148,8 @@ class Kernel(Part, ABC):
             The copy; the kernel itself if no setting follows from data.
         """
         if not isinstance(X, Tensor):  # torch accepts no negative strides
-            X = torch.from_numpy(np.array(X, order="C"))
+            X = torch.from_numpy(native(np.array(X, order="C")))
+        X = X.detach()
         values = dict(settings_from_data(self, X))
         return self.replace(**values) if values else self
 

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 from skconvgp._ambient import public
 from skconvgp._settings import is_int
 from skconvgp._typing import FloatArray
+from skconvgp.engine import host_values
 
 __all__ = ["robustness_curve"]
 
@@ -110,8 +111,8 @@ def robustness_curve(
         raise ValueError(f"`attack` must be one of {ATTACKS!r}, got {attack!r}.")
     if not is_int(n_steps):
         raise ValueError(f"`n_steps` must be an int >= 1, got {n_steps!r}.")
-    inputs = check_array(X, dtype=np.float64, allow_nd=True)
-    labels = column_or_1d(y)
+    inputs = check_array(host_values(X, "X"), dtype=np.float64, allow_nd=True)
+    labels = column_or_1d(host_values(y, "y"))
     check_consistent_length(inputs, labels)
     codes = _codes_of(estimator, labels)
     low, high = _check_range((inputs.min(), inputs.max()) if clip is None else clip)

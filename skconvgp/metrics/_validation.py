@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
 from skconvgp._typing import FloatArray
+from skconvgp.engine import host_values
 
 __all__ = ["check_numbers", "check_probabilities", "check_targets", "check_weights"]
 
@@ -17,12 +18,15 @@ def check_probabilities(
     y_true: ArrayLike, y_prob: ArrayLike, labels: ArrayLike | None
 ) -> tuple[NDArray[Any], FloatArray, NDArray[Any]]:
     """Return labels (n,), probabilities (n, n_classes) and columns (n_classes,)."""
-    truth = column_or_1d(y_true)
-    columns = np.unique(truth) if labels is None else column_or_1d(labels)
+    truth = column_or_1d(host_values(y_true, "y_true"))
+    columns = np.unique(truth)
+    if labels is not None:
+        columns = column_or_1d(host_values(labels, "labels"))
     if len(np.unique(columns)) < len(columns):
         raise ValueError(f"`labels` must differ from each other, got {labels!r}.")
+    given = host_values(y_prob, "y_prob")
     probabilities = check_array(
-        y_prob, ensure_2d=False, dtype=np.float64, input_name="y_prob"
+        given, ensure_2d=False, dtype=np.float64, input_name="y_prob"
     )
     if probabilities.ndim == 1:
         probabilities = np.column_stack((1.0 - probabilities, probabilities))
@@ -49,15 +53,16 @@ def check_probabilities(
 def check_targets(values: ArrayLike, name: str) -> FloatArray:
     """Return numbers of shape (n, k), with one column for a single output."""
     targets: FloatArray = check_array(
-        values, ensure_2d=False, dtype=np.float64, input_name=name
+        host_values(values, name), ensure_2d=False, dtype=np.float64, input_name=name
     )
     return targets[:, None] if targets.ndim == 1 else targets
 
 
 def check_numbers(values: ArrayLike, name: str, n_numbers: int) -> FloatArray:
     """Return numbers of shape (n,)."""
+    given = column_or_1d(host_values(values, name))
     numbers: FloatArray = check_array(
-        column_or_1d(values), ensure_2d=False, dtype=np.float64, input_name=name
+        given, ensure_2d=False, dtype=np.float64, input_name=name
     )
     if len(numbers) != n_numbers:
         raise ValueError(f"`{name}` must hold {n_numbers} numbers, got {len(numbers)}.")

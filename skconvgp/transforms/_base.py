@@ -22,11 +22,11 @@ from torch import Tensor
 
 from skconvgp._ambient import public
 from skconvgp._settings import is_number
+from skconvgp._tensors import native
 from skconvgp._typing import ImageShape
 from skconvgp.engine import (
     Placement,
     compute_at,
-    native,
     rows_to_images,
     slices,
     to_numpy,

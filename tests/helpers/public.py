@@ -296,6 +296,9 @@ CASES = [
     for case in _cases()
 ]
 
+# One case of each class.
+CLASSES = list({type(case.estimator): case for case in reversed(CASES)}.values())
+
 
 def _kernels() -> list[kernels.Kernel]:
     k = kernels

@@ -1,6 +1,6 @@
 """What users give as samples is read alike by every public class, or is refused."""
 
-from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,6 +11,7 @@ import torch
 from sklearn.gaussian_process import GaussianProcessRegressor
 
 from skconvgp import (
+    BinaryEncoder,
     ConvNetGPClassifier,
     ConvNetGPRegressor,
     KernelEnsembleClassifier,
@@ -18,10 +19,11 @@ from skconvgp import (
     gram_gradient,
     gram_matrix,
     gram_vjp,
+    metrics,
 )
 from skconvgp.kernels import rbf
 from tests.helpers.estimators import digits, tiny_network, wave
-from tests.helpers.public import CASES, as_arrays
+from tests.helpers.public import CASES, CLASSES, as_arrays, fitted_and_results
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::sklearn.exceptions.ConvergenceWarning",
@@ -31,8 +33,6 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore::skconvgp.exceptions.ScaleWarning",
 )
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-# One case of each class.
-CLASSES = list({type(case.estimator): case for case in reversed(CASES)}.values())
 every_class = pytest.mark.parametrize(
     "case", CLASSES, ids=lambda case: type(case.estimator).__name__
 )
@@ -44,8 +44,12 @@ GRAMS = {
         kernel, X, X, np.ones((len(X), len(X))), **s
     ),
 }
-fitted_to_images = cache(lambda case: case.fit())
 RNG = np.random.default_rng(0)
+
+
+def fitted_to_images(case):
+    """Return the fit that tests share."""
+    return fitted_and_results(case)[0]
 
 
 def results(fitted, X):
@@ -293,6 +297,59 @@ def test_tensors_without_numbers_in_memory_are_refused(spoil):
     for samples, targets in ((spoil(X), y), (X, spoil(y))):
         with pytest.raises(ValueError, match=r"^[Xy] is a tensor of layout .*to_dense"):
             ConvNetGPRegressor(rbf(1.0)).fit(samples, targets)
+
+
+@pytest.mark.parametrize("first", ["photos/one.png", Path("photos/one.png")])
+def test_paths_are_to_be_opened(first):
+    with pytest.raises(ValueError, match=r"one\.png.*: if .*PIL\.Image\.open\(path\)"):
+        ConvNetGPClassifier(rbf()).fit([first, first], [0, 1])
+
+
+def test_columns_of_targets_have_names_of_their_own():
+    X, y = wave(6)
+    frame = pd.DataFrame(np.column_stack([y, y]), columns=["a", "a"])
+    for estimator in (ConvNetGPRegressor(rbf(1.0)), BinaryEncoder(4, max_iter=1)):
+        with pytest.raises(ValueError, match=r"^y has 2 columns of the name 'a'"):
+            estimator.fit(X, frame)
+
+
+@pytest.mark.parametrize("form", [big_endian, tensor])
+def test_kernels_are_resolved_by_samples_of_any_form(form):
+    rows = rows_of(digits(6)[0])
+    assert rbf().resolve(form(rows)) == rbf().resolve(rows)
+
+
+@pytest.mark.parametrize("dispatch", [False, True])
+def test_other_values_are_tensors_too(dispatch):
+    X, y = digits(12)
+    gp = ConvNetGPClassifier(rbf(2.0)).fit(X, y % 2)
+    proba, weights = gp.predict_proba(X), np.linspace(0.5, 1.5, 12)
+    numbers = wave(12)[1]
+    encoder = BinaryEncoder(4, max_iter=1, early_stopping=False).fit(X, y % 2)
+    codes, grid = encoder.transform(X), np.arange(24.0).reshape(12, 2)
+    calls = [
+        (gp.score, (X, y % 2, weights)),
+        (lambda X, w: gp.latent_gradient(X, weights=w), (X, grid)),
+        (lambda X, G: gram_vjp(rbf(1.0), X, X[:2], G)[1], (X, grid)),
+        (encoder.decode, (codes,)),
+        (metrics.expected_calibration_error, (y % 2, proba)),
+        (metrics.brier_decomposition, (y % 2, proba)),
+        (metrics.accuracy_rejection_auc_score, (y % 2, proba)),
+        (metrics.negative_log_predictive_density, (numbers, numbers, weights)),
+        (metrics.split_rhat, (grid.T,)),
+    ]
+    for call, values in calls:
+        expected = as_arrays(call(*values))
+        with sklearn.config_context(array_api_dispatch=dispatch):
+            found = as_arrays(call(*map(of_type, values)))
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def of_type(values):
+    """Return a tensor, which requires derivatives if its type allows it."""
+    found = torch.tensor(values)
+    return found.requires_grad_() if found.is_floating_point() else found
 
 
 def test_targets_and_weights_are_tensors_too():

@@ -10,7 +10,7 @@ import pytest
 from skconvgp import ConvNetGPClassifier, gram_gradient, gram_matrix, gram_vjp
 from skconvgp.kernels import rbf
 from tests.helpers.estimators import tiny_network
-from tests.helpers.public import CASES
+from tests.helpers.public import CLASSES
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -21,8 +21,6 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore::skconvgp.exceptions.ScaleWarning",
     "ignore:KernelFlowsWarp has moved nothing:UserWarning",
 )
-# One case of each class.
-CLASSES = list({type(case.estimator): case for case in reversed(CASES)}.values())
 every_class = pytest.mark.parametrize(
     "case", CLASSES, ids=lambda case: type(case.estimator).__name__
 )

@@ -18,6 +18,7 @@ from skconvgp.engine import (
     KernelOracle,
     Placement,
     compute_at,
+    host_values,
     pull_back,
     rows_to_tensor,
     to_numpy,
@@ -275,7 +276,7 @@ def _precise(dtype: object) -> object:
 
 
 def _weights(G: Any, shape: tuple[int, int]) -> Tensor:
-    weights = check_array(G, dtype=FLOATS, input_name="G")
+    weights = check_array(host_values(G, "G"), dtype=FLOATS, input_name="G")
     if weights.shape != shape:
         raise ValueError(
             f"`G` must have one weight for each covariance, shape {shape!r}, got shape "

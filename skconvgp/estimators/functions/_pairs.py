@@ -12,8 +12,9 @@ from torch import Tensor
 
 from skconvgp._config import ComputeConfig
 from skconvgp._protocols import TileBackend
+from skconvgp._tensors import native
 from skconvgp._typing import ImageShape
-from skconvgp.engine import KernelOracle, kernel_shape, native, rows_to_images
+from skconvgp.engine import KernelOracle, kernel_shape, rows_to_images
 from skconvgp.estimators._given import FLOATS, images_to_rows
 from skconvgp.estimators._resolve import is_kernel
 from skconvgp.estimators._scale import require_squares
