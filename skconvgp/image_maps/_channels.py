@@ -20,6 +20,8 @@ from skconvgp.linalg import symmetric_eigen, without_rounding
 __all__ = ["ChannelComponents", "ChannelScaling", "ChannelZCA"]
 
 FAINT = 1e-6  # share of the largest variance, below the steps of 8 bits
+# Variances as a share of squared means, that rounding of single numbers may cause.
+ROUNDING = 1e-14
 
 
 @dataclass(frozen=True)
@@ -35,10 +37,11 @@ class ChannelScaling(PixelMap):
     scale: Any
 
     @classmethod
-    def fit(cls, blocks: ImageBlocks) -> Self:
+    def fit(cls, blocks: ImageBlocks, faint: float = 0.0) -> Self:
         """Return the map by the root mean squares of images.
 
-        A channel of zeros keeps its values.
+        A channel of zeros keeps its values. A channel below a share `faint` of the
+        largest one is rounding errors, and becomes zeros.
         """
         images = blocks.images
         c = images.shape[1]
@@ -46,6 +49,7 @@ class ChannelScaling(PixelMap):
         for block in blocks:
             total += block.square().sum((0, 2, 3))
         scale = (total * c / images.numel()).sqrt()
+        scale[scale < faint * scale.max()] = torch.inf
         return cls(to_numpy(torch.where(scale > 0.0, scale, 1.0)))
 
     def __call__(self, images: Tensor) -> Tensor:
@@ -91,9 +95,18 @@ class ChannelZCA(PixelMap):
     colouring: Any
 
     @classmethod
-    def fit(cls, blocks: ImageBlocks, offset: float | None, eps: float) -> Self:
-        """Return the map by the covariance of the channels of images."""
-        scaling = ChannelScaling.fit(blocks)
+    def fit(
+        cls,
+        blocks: ImageBlocks,
+        offset: float | None,
+        eps: float,
+        faint: float = 0.0,
+    ) -> Self:
+        """Return the map by the covariance of the channels of images.
+
+        The scales are as of `ChannelScaling`.
+        """
+        scaling = ChannelScaling.fit(blocks, faint)
         mean, moment = _moments(
             blocks, lambda exact: _logarithms(scaling(exact), offset)
         )
@@ -159,7 +172,10 @@ class ChannelComponents(PixelMap):
 def _moments(
     blocks: ImageBlocks, change: Callable[[Tensor], Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """Return mean (c,) and covariance (c, c) of the changed channels of images."""
+    """Return mean (c,) and covariance (c, c) of the changed channels of images.
+
+    Channels that differ by rounding errors alone have no variance.
+    """
     c = blocks.images.shape[1]
     count = blocks.images.numel() // c
     total = torch.zeros(c, dtype=torch.float64, device=blocks.device)
@@ -169,7 +185,10 @@ def _moments(
         total += values.sum(1)
         moment += values @ values.mT
     mean = total / count
-    return mean, moment / count - torch.outer(mean, mean)
+    moment = moment / count - torch.outer(mean, mean)
+    is_flat = moment.diagonal() <= ROUNDING * mean.square()
+    moment[is_flat] = moment[:, is_flat] = 0.0
+    return mean, moment
 
 
 def _logarithms(values: Tensor, offset: float | None) -> Tensor:

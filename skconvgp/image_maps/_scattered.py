@@ -20,6 +20,9 @@ from skconvgp.linalg import symmetric_eigen
 __all__ = ["ScatteredFit", "ScatteredView"]
 
 AT_ONCE = 64  # images
+# Coefficients as a share of the largest, and lengths of whitened ones, that rounding of
+# single numbers may cause.
+FAINT, SHORT = 1e-6, 1e-5
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ class ScatteredView:
             return shown
         # Derivatives of the length at 0 are not finite.
         squares = shown.square().sum(1, keepdim=True)
-        return shown * torch.where(squares > 0.0, squares, 1.0).rsqrt()
+        return shown * torch.where(squares > SHORT**2, squares, 1.0).rsqrt()
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,7 @@ class ScatteredFit:
             ]
         )
         whitening = ChannelZCA.fit(
-            ImageBlocks(raw, raw.device, AT_ONCE), self.offset, self.eps
+            ImageBlocks(raw, raw.device, AT_ONCE), self.offset, self.eps, FAINT
         )
         components = self._components(whitening)
         view = ScatteredView(

@@ -217,7 +217,7 @@ class ImageTransformer(TransformerMixin, BaseEstimator):
             return found
 
         results = compute_at(placement, apply_at)
-        if not np.isfinite(results).all():
+        if not np.isfinite([results.min(), results.max()]).all():
             raise NotFiniteError(
                 f"Numbers of {type(self).__name__} are not finite in "
                 f"{results.dtype.name}, which does not hold numbers of this size: pass "

@@ -54,3 +54,12 @@ def test_a_flat_image_among_others_and_swatches(dtype):
             model = make(dtype=dtype, random_state=0).fit(X, labels)
             assert np.isfinite(model.predict_proba(X)).all()
             assert np.isfinite(model.latent_gradient(X[2:3])).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("colours", [(0.3, 0.3, 0.3), (0.3, 0.7, 0.1), (200.0,)])
+def test_rounding_errors_of_flat_images_are_not_learned(colours, dtype):
+    X = np.ones((10, len(colours), 8, 8)) * np.reshape(colours, (-1, 1, 1))
+    gp = ImageClassifier(dtype=dtype, random_state=0).fit(X, np.arange(10) % 2)
+    np.testing.assert_allclose(gp.predict_proba(X), 0.5, atol=0.01)
+    assert np.abs(gp.latent_gradient(X[:1])).max() < 1.0
