@@ -73,9 +73,12 @@ def sample_latent(
         )
     if gp._needs_fit or method in (PATHWISE, BOOTSTRAP):
         check_is_fitted(gp)
+    draws_functions = method == BOOTSTRAP or _is_pathwise(gp, X, method)
+    if not draws_functions and hasattr(gp, "_process"):
+        _require_joint(gp._process, _length(X))
     _require_draws(gp, X, n_samples)
     generator = make_generator(random_state)
-    if method == BOOTSTRAP or _is_pathwise(gp, X, method):
+    if draws_functions:
         rows = gp._read_new(X)
         warn_of_prior(gp._process.prior, rows)
         process, resources = gp._process, gp._resources()
@@ -88,7 +91,6 @@ def sample_latent(
         warn_of_facts(facts)
         return functions
     if hasattr(gp, "_process"):
-        _require_joint(gp._process, _length(X))
         latent = gp._latent(X, None, needs_cov=True)
         mean, covariance, size = latent.mean, latent.cov, latent.cov_scale
         scale = np.sqrt(gp._process.model.amplitude)
