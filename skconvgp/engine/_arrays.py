@@ -34,7 +34,7 @@ def rows_to_tensor(rows: NDArray[Any]) -> Tensor:
     """Return validated rows as a tensor, which shares their memory if it may."""
     rows = native(rows)
     rows = rows if rows.flags.forc else np.ascontiguousarray(rows)
-    return torch.from_numpy(rows if rows.flags.writeable else rows.copy())
+    return torch.from_numpy(rows if rows.flags.writeable else rows.copy(order="K"))
 
 
 def kernel_shape(kernel: Kernel, image_shape: ImageShape) -> ImageShape:
