@@ -52,6 +52,7 @@ using Sums = nb::ndarray<float, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
 using Values = nb::ndarray<double, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 
 constexpr int LARGEST_SIZE = 1 << 20;       // of an axis
+constexpr long long LARGEST_SPAN = 1 << 29; // of positions; sums of two fit in an int
 constexpr long long LARGEST_MAP = 1 << 26;  // or of the taps of all windows of all axes
 // The largest window times the widest row: times MAX_TANGENTS it still fits in
 // an int.
@@ -179,9 +180,14 @@ class Loaded {
         program.max_width = std::max(program.max_width, axis.size);
         if (axis.window == 0) return axis;
         require(axis.window > 0 && axis.window < LARGEST_SIZE && axis.outputs > 0 &&
-                    axis.outputs < LARGEST_SIZE && axis.stride > 0 &&
-                    axis.dilation > 0 && axis.before >= 0 && axis.before < LARGEST_SIZE,
+                    axis.outputs < LARGEST_SIZE && axis.before >= 0 &&
+                    axis.before < LARGEST_SIZE,
                 "window");
+        require(axis.stride > 0 && axis.stride < LARGEST_SIZE && axis.dilation > 0 &&
+                    axis.dilation < LARGEST_SIZE &&
+                    (long long)axis.outputs * axis.stride < LARGEST_SPAN &&
+                    (long long)axis.window * axis.dilation < LARGEST_SPAN,
+                "steps of windows");
         const long long n_taps = (long long)axis.outputs * axis.window;
         n_taps_ += n_taps;
         require(n_taps_ < LARGEST_MAP, "number of windows");
