@@ -46,7 +46,8 @@ class PatchGPRegressor(GPRegressor):
         Number of places along each side of an image, or along its height and width, at
         which inducing patches stand. "auto" follows the location lengthscale: 3 to 7
         along a side. It is 1 if the kernel has no location lengthscale. For a sum, a
-        list has one setting for each term; a tuple holds for all terms.
+        list has one setting for each term; a tuple holds for all terms. There is at
+        most one place for each position of a patch.
     inducing : str or array-like of shape (m, d) or (m, c, ph, pw), default="kmeans"
         Inducing patches: "kmeans", centres of patches of training images; "uniform",
         patches drawn at random; "unique", all different patches, with which the
