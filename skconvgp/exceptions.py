@@ -114,7 +114,9 @@ class ScaleWarning(UserWarning):
 
     Mostly the pixels were divided by 255 for one of the two calls and not for the
     other. `fit` of a Bayesian network also warns if X is far from numbers near 1, and
-    every `fit` if sample weights are so small that all samples together count as few.
+    every `fit` if sample weights are so small that all samples together count as few,
+    or if all samples are the same, or unrelated, to a kernel: its lengthscale is far
+    from their distances, or their numbers are far below the variance of a bias.
 
     Examples
     --------

@@ -7,12 +7,14 @@ import pytest
 
 from skconvgp import (
     ConvNetGPClassifier,
+    ConvNetGPRegressor,
+    ImageClassifier,
     KernelFeatures,
     KernelFlowsWarp,
     NystromCompletedGP,
 )
 from skconvgp.exceptions import ScaleWarning
-from skconvgp.kernels import dense, rbf
+from skconvgp.kernels import convnet, dense, dot_product, matern, rbf
 from skconvgp.metrics import robustness_curve
 from tests.helpers.estimators import blobs, digits, tiny_network
 
@@ -22,6 +24,7 @@ every_kernel = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.filterwarnings("ignore:All covariances of different samples")
 @every_kernel
 @pytest.mark.parametrize("n", [1, 30])
 def test_pixels_up_to_255_and_up_to_1(kernel, n):
@@ -97,3 +100,38 @@ def test_zeros_in_fit_and_matrices_have_no_scale():
     labels = np.arange(20) % 2
     gp = ConvNetGPClassifier("precomputed").fit(gram, labels)
     gp.predict(1e-3 * gram)
+
+
+BLIND = {
+    "near": (rbf(1.0), 1e-7, "the same"),
+    "far": (matern(1.0), 1e5, "unrelated"),
+    "beside a bias": (convnet(1, 3), 1e-7, "the same"),
+}
+LEARNERS = {
+    "exact": ConvNetGPClassifier,
+    "by columns": lambda kernel: NystromCompletedGP(kernel, n_landmarks=10),
+    "parts": lambda kernel: ImageClassifier([kernel]),
+    "features": lambda kernel: KernelFeatures(kernel, 10),
+}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("learner", LEARNERS)
+@pytest.mark.parametrize("name", BLIND)
+def test_a_kernel_that_sees_nothing_of_the_samples_is_told(learner, name):
+    kernel, size, word = BLIND[name]
+    X, y = digits(30)
+    with pytest.warns(ScaleWarning, match=f"{word}.* Scale X to numbers near 1"):
+        LEARNERS[learner](kernel).fit(size * X, y)
+
+
+def test_samples_that_differ_by_their_size_alone_are_seen():
+    X = np.linspace(1.0, 2.0, 20)[:, None]
+    gp = ConvNetGPRegressor(dot_product()).fit(X, X[:, 0])
+    assert gp.predict([[1.5]]) == pytest.approx(1.5, abs=1e-3)
+
+
+def test_far_samples_with_neighbours_are_seen():
+    X = np.repeat(np.arange(20.0) * 1e3, 2)[:, None] + np.tile([0.0, 1.0], 20)[:, None]
+    gp = ConvNetGPRegressor(rbf(1.0)).fit(X, np.sin(X[:, 0]))
+    assert gp.fit_report_.n_samples == 40

@@ -29,7 +29,9 @@ from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._kept_tiles import find_cache, resolve_cache_dir
 from skconvgp.estimators.compute._parallel import make_runner
 from skconvgp.estimators.compute._progress import PAIRS, FitLine, ProgressLine
+from skconvgp.estimators.compute._sight import warn_of_blindness
 from skconvgp.estimators.compute._steep import why_double
+from skconvgp.kernels import Kernel
 from skconvgp.processes import (
     AnyPrior,
     ExpansionPrior,
@@ -62,6 +64,7 @@ class EstimatorResources:
     def __init__(self, owner: Any, fitted: AnyPrior | None = None) -> None:
         self._owner, self._fitted = owner, fitted
         self.dtype_reason = ""  # why ``dtype="auto"`` is not float32
+        self._tried: list[Kernel] = []  # that were asked what they see of the samples
         if fitted is None:
             self._require_settings()
 
@@ -103,6 +106,9 @@ class EstimatorResources:
         if isinstance(prior, PatchPrior):  # sums are double: responses may be single
             dtype = resolve_dtype(owner, owner.dtype, run.config.device, "fused")
             return prior.with_dtype(str(dtype).removeprefix("torch."))
+        if self._fitted is None and prior.kernel not in self._tried:
+            self._tried.append(prior.kernel)
+            warn_of_blindness(prior.kernel, prior.images())
         choice = prior.choice(run)
         dtype = resolve_dtype(owner, owner.dtype, run.config.device, choice.name)
         if (owner.dtype, dtype) == ("auto", torch.float32):

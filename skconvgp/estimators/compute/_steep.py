@@ -9,7 +9,7 @@ from skconvgp.backends import choose_backend
 from skconvgp.kernels import Kernel
 from skconvgp.kernels._map_layer import has_tangent_kernel
 
-__all__ = ["why_double"]
+__all__ = ["different_samples", "why_double"]
 
 TRIED = 4  # samples
 DRAWN = 32  # samples among which these are looked for
@@ -47,7 +47,7 @@ def why_double(kernel: Kernel, images: Tensor) -> str:
     tiles = choice.tiles() if is_compiled else kernel
     n_position_pairs = kernel.n_position_pairs(shape)
     is_slow = n_position_pairs > MANY_POSITION_PAIRS and not is_compiled
-    tried = _different(images, 1 if is_slow else TRIED)
+    tried = different_samples(images, 1 if is_slow else TRIED)
     # Torch computes maps of all positions at once.
     n_positions = n_position_pairs if is_compiled else height * width
     n_together = TRIED if n_positions <= FEW_POSITIONS else 2
@@ -74,7 +74,7 @@ def why_double(kernel: Kernel, images: Tensor) -> str:
     return ""
 
 
-def _different(images: Tensor, n: int) -> Tensor:
+def different_samples(images: Tensor, n: int) -> Tensor:
     """Return up to n samples of which none is equal to another one.
 
     They are drawn, since samples may lie in the order of their classes, or repeat.
