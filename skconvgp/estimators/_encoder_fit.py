@@ -52,7 +52,7 @@ from skconvgp.estimators._training import (
 from skconvgp.estimators._validation import make_generator
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._progress import ProgressLine
-from skconvgp.estimators.compute._resources import device_of_fit, find_device
+from skconvgp.estimators.compute._resources import find_device, require_device
 from skconvgp.kernels._feature_maps import KernelSource
 from skconvgp.networks import (
     LEAST_SIDE,
@@ -111,7 +111,7 @@ class _Fitted:
 
 def fit_encoder(estimator: Any, settings: EncoderSettings, data: CodedSamples) -> None:
     """Train the encoder, refit the head, and set the fitted attributes."""
-    device_of_fit(estimator)
+    require_device(estimator)
     require_bits(settings, data)
     placement = find_device(estimator, step_bytes(settings, data), is_fitted=False)
     require_step(settings, data, placement)

@@ -30,6 +30,7 @@ from skconvgp.kernels import PatchKernel, convnet, dense, rbf
 from tests.helpers.estimators import blobs, digits, tiny_network, wave
 
 
+@pytest.mark.filterwarnings("ignore:All covariances of different samples")
 @pytest.mark.processes
 def test_grid_search_over_the_kernel_in_two_processes():
     X, y = digits(60)
@@ -50,6 +51,7 @@ def test_grid_search_over_the_kernel_in_two_processes():
     assert gp.kernel == convnet(depth=1, kernel_size=3)
 
 
+@pytest.mark.filterwarnings("ignore:All covariances of different samples")
 def test_grid_search_over_whole_kernels():
     X, y = wave(30)
     kernels = [rbf(lengthscale=1e-3), rbf(1.0), dense(depth=1)]

@@ -149,6 +149,7 @@ def test_flows_learn_each():
     assert first < second
 
 
+@pytest.mark.filterwarnings("ignore:All covariances of different samples")
 def test_arrays_can_be_searched_and_fitted_models_kept():
     x, y = relevant_first()
     lengths = [np.array([1.0, 30.0]), np.array([30.0, 1.0]), "median", 1e-3]

@@ -120,6 +120,7 @@ def test_a_prior_before_fit_is_that_of_its_samples():
     np.testing.assert_allclose(usual, given, atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:All covariances of different samples")
 def test_it_can_be_searched_and_kept():
     grid = {"kernel__lengthscale": ["median", 1e-3]}
     search = GridSearchCV(ConvNetGPClassifier(rbf()), grid, cv=2).fit(X, y)

@@ -189,6 +189,7 @@ def test_evidence_begins_with_samples_without_weights(weights):
     assert found == pytest.approx(total, rel=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:All covariances of different samples")
 def test_a_constant_kernel_has_the_mean_of_the_neighbors():
     X, new = points(N), points(N_NEW, 1)
     constant = polynomial(1, weight_variance=1e-12)

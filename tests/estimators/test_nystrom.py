@@ -377,6 +377,7 @@ def test_many_landmarks_are_as_good_as_the_exact_model():
     assert "observed" in str(gp.fit_report_)
 
 
+@pytest.mark.filterwarnings("ignore:All covariances of different samples")
 def test_works_in_a_pipeline_and_a_grid_search():
     X, labels = blobs(60)
     search = GridSearchCV(

@@ -14,6 +14,7 @@ from skconvgp._typing import OnStep
 from skconvgp.backends import BackendChoice, choose_backend
 from skconvgp.engine import Placement, TileCache
 from skconvgp.estimators._resolve import (
+    AUTO,
     DTYPES,
     device_exists,
     resolve_backend,
@@ -43,8 +44,9 @@ from skconvgp.processes import (
     SummedPrior,
 )
 
-__all__ = ["EstimatorResources", "device_of_fit", "find_device", "kernel_prior"]
+__all__ = ["EstimatorResources", "find_device", "kernel_prior", "require_device"]
 
+HOST = torch.device("cpu")
 AnyKernel = TypeVar("AnyKernel", KernelPrior, PatchPrior)
 
 
@@ -130,10 +132,11 @@ class EstimatorResources:
 
     def _require_settings(self) -> None:
         """Raise for settings that are not allowed: much is computed before `run`."""
-        owner, device = self._owner, device_of_fit(self._owner)
+        owner = self._owner
+        require_device(owner)
         resolve_backend(owner, owner.backend)
         resolve_jobs(owner, owner.n_jobs)
-        resolve_memory_budget(owner, owner.memory_budget, device, 0, 1)
+        resolve_memory_budget(owner, owner.memory_budget, HOST, 0, 1)
         resolve_solve_dtype(owner, owner.solve_dtype)
         resolve_verbose(owner, owner.verbose)
 
@@ -204,11 +207,11 @@ def find_device(owner: Any, needed: int = 0, *, is_fitted: bool) -> Placement:
     return Placement(torch.device("cpu"))
 
 
-def device_of_fit(owner: Any) -> torch.device:
-    """Return the device of a fit; raise if it or the precision is not allowed."""
-    device = find_device(owner, is_fitted=False).device
-    resolve_dtype(owner, owner.dtype, device, "torch")
-    return device
+def require_device(owner: Any) -> None:
+    """Raise if the device or the precision of a fit is not allowed."""
+    if owner.device != AUTO:  # which there always is
+        find_device(owner, is_fitted=False)
+    resolve_dtype(owner, owner.dtype, HOST, "torch")
 
 
 def kernel_prior(prior: AnyPrior) -> KernelPrior | None:
