@@ -1,31 +1,20 @@
 """Derivatives are the same whatever state torch's autograd is in."""
 
-import warnings
-
 import numpy as np
 import pytest
 import torch
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process import GaussianProcessRegressor
 
 from skconvgp import (
-    BayesianNetworkRegressor,
-    BinaryEncoder,
     ConvNetGPClassifier,
     ConvNetGPRegressor,
     KernelEnsembleClassifier,
-    KernelFlowsClassifier,
-    KernelFlowsRegressor,
-    KernelFlowsWarp,
     PatchGPRegressor,
-    as_sklearn_kernel,
     gram_gradient,
     gram_vjp,
 )
 from skconvgp.completion import CoarseKernel, NearestNeighbors
-from skconvgp.flows import LBFGS, Adam, BayesianOptimization, GradientDescent
+from skconvgp.flows import LBFGS
 from skconvgp.kernels import PatchKernel, rbf
-from skconvgp.metrics import robustness_curve
 from tests.helpers.estimators import blobs, digits, tiny_network, wave
 
 BACKENDS = ["torch", "fused"]
@@ -64,11 +53,6 @@ def small_digits(n):
     """Return digits of 4 x 4 pixels, and their labels as floats."""
     X, y = digits(n)
     return X[:, :, ::2, ::2], y.astype(np.float64)
-
-
-def test_derivatives_without_recording_of_gradients():
-    X, _ = digits(3)
-    same_and_not_zero(lambda: [gram_gradient(tiny_network(), X)[1]], torch.no_grad)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -153,30 +137,6 @@ def test_a_kernel_that_learns_by_labels(switched_off, likelihood):
     same_and_not_zero(lambda: learned(gp, X, y), switched_off)
 
 
-@pytest.mark.parametrize(
-    ("optimizer", "backend"),
-    [
-        (Adam(max_iter=2), "torch"),
-        (Adam(max_iter=2), "fused"),
-        (GradientDescent(gradient="autograd", max_iter=2), "torch"),
-        (LBFGS(max_iter=2), "fused"),
-        (BayesianOptimization(n_initial=2, max_iter=3), "fused"),
-    ],
-    ids=lambda part: part if isinstance(part, str) else type(part).__name__,
-)
-def test_kernel_flows(switched_off, backend, optimizer):
-    X, y = small_digits(12)
-    settings = {"optimizer": optimizer, "backend": backend, "random_state": 0}
-    gp = KernelFlowsClassifier(tiny_network(), **settings)
-    same_and_not_zero(lambda: learned(gp, X, y % 2), switched_off)
-
-
-def test_kernel_flows_of_a_regressor(switched_off):
-    X, y = wave(20)
-    gp = KernelFlowsRegressor(rbf(1.0), optimizer=Adam(max_iter=3), random_state=0)
-    same_and_not_zero(lambda: learned(gp, X, y), switched_off)
-
-
 def test_patches_that_learn(switched_off):
     X, y = small_digits(40)
     gp = PatchGPRegressor(
@@ -188,71 +148,13 @@ def test_patches_that_learn(switched_off):
     same_and_not_zero(lambda: [gp.fit(X, y).kernel_.theta], switched_off)
 
 
+@pytest.mark.slow
 def test_neighbours_that_learn(switched_off):
     X, y = wave(40)
     gp = ConvNetGPRegressor(
         rbf(1.0), completion=NearestNeighbors(5), optimizer="loo", random_state=0
     )
     same_and_not_zero(lambda: [gp.fit(X, y).predict(X)], switched_off)
-
-
-@pytest.mark.parametrize("inference", ["bootstrap", "sghmc"])
-def test_networks_that_are_trained(switched_off, inference):
-    X, y = wave(20)
-    network = BayesianNetworkRegressor(
-        (3,),
-        inference=inference,
-        n_draws=2,
-        n_chains=2,
-        max_iter=4,
-        burn_in=4,
-        thin=4,
-        random_state=0,
-    )
-
-    def predicted():
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            return [network.fit(X, y).predict(X)]
-
-    same_and_not_zero(predicted, switched_off)
-
-
-def test_an_encoder_that_is_trained(switched_off):
-    X, y = digits(60)
-    encoder = BinaryEncoder(8, max_iter=2, early_stopping=False, random_state=0)
-    same_and_not_zero(lambda: [encoder.fit(X, y).bit_probabilities(X)], switched_off)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_inputs_that_are_moved(switched_off, dtype):
-    X, y = wave(20)
-    X = X.astype(dtype)
-    warp = KernelFlowsWarp(n_steps=3, random_state=0)
-    same_and_not_zero(lambda: [warp.fit_transform(X, y) - X], switched_off)
-
-
-def test_a_process_of_scikit_learn(switched_off):
-    X, y = wave(12)
-
-    def compute():
-        kernel = as_sklearn_kernel(rbf(1.0))
-        gp = GaussianProcessRegressor(kernel, alpha=0.1).fit(X, y - y.mean())
-        return [gp.kernel_.theta]
-
-    same_and_not_zero(compute, switched_off)
-
-
-def test_an_attack(switched_off):
-    X, y = digits(24)
-    gp = ConvNetGPClassifier(tiny_network()).fit(X[:16], y[:16])
-    keep = np.isin(y, gp.classes_)
-
-    def compute():
-        curve = robustness_curve(gp, X[keep], y[keep], [0.5], attack="fgsm")
-        return [curve.entropy, curve.variance]
-
-    same_and_not_zero(compute, switched_off)
 
 
 def test_weights_of_an_ensemble(switched_off):
@@ -277,29 +179,6 @@ def test_what_is_called_with_autograd_switched_off_leaves_it_so(switched_off):
         gram_gradient(rbf(1.0), X)
         after = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
     assert before == after
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize(
-    "state",
-    [
-        lambda: torch.autocast("cpu", dtype=torch.bfloat16),
-        lambda: default_dtype(torch.float64),
-    ],
-    ids=["autocast", "float64"],
-)
-def test_other_global_state_changes_nothing(backend, state):
-    X, y = small_digits(8)
-    optimizer = LBFGS(max_iter=2)
-    settings = {"noise_variance": 0.1, "optimizer": optimizer, "backend": backend}
-    gp = ConvNetGPRegressor(tiny_network(), **settings)
-
-    def compute():
-        found = [gram_gradient(tiny_network(), X, backend=backend)[1]]
-        found += learned(gp, X, y)
-        return [*found, gp.loo_predict()]
-
-    same_and_not_zero(compute, state)
 
 
 class default_dtype:

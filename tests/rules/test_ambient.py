@@ -82,6 +82,7 @@ STATES = {
     "bfloat16": [lambda: default_dtype(torch.bfloat16)],
     "device": [meta],
     "autocast": [autocast],
+    "no_grad": [torch.no_grad],
     "inference": [torch.inference_mode],
     "deterministic": [deterministic],
     "generators": [generators],
