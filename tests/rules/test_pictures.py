@@ -1,8 +1,5 @@
 """Lists of pictures of Pillow, of every mode, in every public class."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -211,17 +208,3 @@ def test_a_fit_to_pictures_refuses_pictures_of_another_mode():
     gp = ConvNetGPClassifier(NETWORK).fit(coloured(4), [0, 1, 0, 1])
     with pytest.raises(ValueError, match=r"\(1, 8, 9\) .*\(3, 8, 9\)"):
         gp.predict(grey(2))
-
-
-def test_pillow_is_not_imported():
-    code = (
-        "import sys, numpy as np; from skconvgp import ConvNetGPClassifier; "
-        "from skconvgp.kernels import rbf; "
-        "before = 'PIL' in sys.modules; "
-        "ConvNetGPClassifier(rbf()).fit([[0.0], [1.0]], [0, 1]).predict([[0.5]]); "
-        "print(before, 'PIL' in sys.modules)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == ["False", "False"]
