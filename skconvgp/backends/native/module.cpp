@@ -51,8 +51,8 @@ using Vector = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::c
 using Sums = nb::ndarray<float, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
 using Values = nb::ndarray<double, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 
-constexpr int LARGEST_SIZE = 1 << 20;       // of an axis
-constexpr long long LARGEST_SPAN = 1 << 29; // of positions; sums of two fit in an int
+constexpr int LARGEST_SIZE = 1 << 20;        // of an axis
+constexpr long long LARGEST_SPAN = 1 << 29;  // of positions; sums of two fit in an int
 constexpr long long LARGEST_MAP = 1 << 26;  // or of the taps of all windows of all axes
 // The largest window times the widest row: times MAX_TANGENTS it still fits in
 // an int.
