@@ -149,6 +149,7 @@ def fast_sine(n=500):
     return X, np.sin(5.0 * X[:, 0]) + 0.1 * rng.normal(size=n)
 
 
+@pytest.mark.slow
 def test_networks_find_a_noise_that_wide_ones_overestimate():
     X, y = fast_sine()
     usual = {"bias_variance": 2.0, "learning_rate": 0.05, "max_iter": 200, **FEW}
@@ -184,6 +185,7 @@ def test_few_samples_have_the_noise_of_the_evidence():
     assert fits[0].noise_variance_ == fits[1].noise_variance_
 
 
+@pytest.mark.slow
 def test_modules_need_no_noise_if_samples_can_be_held_out():
     def line():
         return nn.Linear(1, 1)
@@ -227,6 +229,7 @@ def noisy_classes(n, seed):
     return X, (X[:, 0] > 0.0) ^ (rng.random(n) < 0.2)
 
 
+@pytest.mark.slow
 def test_few_held_out_labels_do_not_make_probabilities_certain():
     excess = []
     for seed in range(4):
@@ -562,6 +565,7 @@ def test_means_of_probabilities_may_be_tiny():
     assert found[0, 1].item() == pytest.approx(expected, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_the_cross_entropy_learns_few_samples():
     X, labels = shuffled_digits()
     model = BayesianNetworkClassifier(

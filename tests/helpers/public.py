@@ -284,7 +284,7 @@ def _cases() -> list[Case]:
         Case(sk.KernelFeatures(rbf(), 12)),
         Case(sk.KernelFeatures(rbf(), completion.Nystrom(n_landmarks=12))),
         Case(sk.KernelFlowsWarp(rbf(2.0), n_steps=2)),
-        Case(sk.BinaryEncoder(6, max_iter=2, early_stopping=False)),
+        Case(sk.BinaryEncoder(6, n_features=50, max_iter=2, early_stopping=False)),
         *(Case(getattr(transforms, name)()) for name in transforms.__all__),
     ]
 
