@@ -27,6 +27,7 @@ from skconvgp.estimators._resolve import (
 from skconvgp.estimators._settings import amplitude_of, noise_of
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._resources import EstimatorResources
+from skconvgp.estimators.compute._sight import warn_of_blindness
 from skconvgp.likelihoods import Gaussian
 from skconvgp.processes import (
     FeatureProcess,
@@ -104,6 +105,7 @@ def fit_patches(
     if noisy:
         require_added_noise(repr(noisy[0].likelihood), noise)
     prior, choices = learn_patches(estimator, problem, prior, choices)
+    warn_of_blindness(prior.kernel, prior.images())
     plan = plan_patches(
         prior,
         Settings(noise, amplitude_of(estimator, samples.training)),

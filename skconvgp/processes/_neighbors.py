@@ -334,7 +334,7 @@ def _choose(
     if amplitude is None:
         amplitudes = left_out.amplitude()
     else:
-        amplitudes = amplitude.expand(len(noises), -1)
+        amplitudes = amplitude.to(mean).expand(len(noises), -1)
     best = int(left_out.log_density(amplitudes).argmax())
     loo = left_out.of_noise(best)
     subset = to_numpy(indices), to_numpy(loo.mean), to_numpy(loo.var)

@@ -12,9 +12,10 @@ from skconvgp import (
     KernelFeatures,
     KernelFlowsWarp,
     NystromCompletedGP,
+    PatchGPClassifier,
 )
 from skconvgp.exceptions import ScaleWarning
-from skconvgp.kernels import convnet, dense, dot_product, matern, rbf
+from skconvgp.kernels import PatchKernel, convnet, dense, dot_product, matern, rbf
 from skconvgp.metrics import robustness_curve
 from tests.helpers.estimators import blobs, digits, tiny_network
 
@@ -123,6 +124,13 @@ def test_a_kernel_that_sees_nothing_of_the_samples_is_told(learner, name):
     X, y = digits(30)
     with pytest.warns(ScaleWarning, match=f"{word}.* Scale X to numbers near 1"):
         LEARNERS[learner](kernel).fit(size * X, y)
+
+
+def test_a_kernel_of_patches_that_sees_nothing_is_told():
+    X, y = digits(30)
+    gp = PatchGPClassifier(PatchKernel(rbf(1.0), patch_size=3), n_inducing=6)
+    with pytest.warns(ScaleWarning, match=r"the same.* Scale X to numbers near 1"):
+        gp.fit(1e-7 * X, y)
 
 
 def test_samples_that_differ_by_their_size_alone_are_seen():

@@ -6,7 +6,7 @@ from torch import Tensor
 from skconvgp._protocols import TileBackend
 from skconvgp.backends import choose_backend
 from skconvgp.engine import slices
-from skconvgp.estimators._warn import warn_once
+from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._steep import different_samples
 from skconvgp.exceptions import ScaleWarning
 from skconvgp.kernels import Kernel
@@ -53,7 +53,7 @@ def warn_of_blindness(kernel: Kernel, images: Tensor) -> None:
         seen = "are 0: they are unrelated"
     else:
         return
-    warn_once(
+    warn_caller(
         f"All covariances of different samples {seen} to {kernel!r}. {REMEDY}",
         ScaleWarning,
     )
