@@ -141,6 +141,7 @@ tiles = [pooled_tile(*pool, 24) for pool in POOLS]
 """
 
 
+@pytest.mark.slow
 def test_maps_behind_pools_that_overlap_are_counted():
     calls = [f"tiles[{i}][0].cross(*tiles[{i}][1:])" for i in range(len(POOLS))]
     for peak, pool in zip(peaks(POOLED, calls), POOLS, strict=True):

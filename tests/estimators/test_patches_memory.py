@@ -32,7 +32,9 @@ CALLS += ["gp.partial_fit(X, y)"]
 @pytest.mark.parametrize(
     ("n", "m"), [(4000, 30), pytest.param(12_000, 50, marks=pytest.mark.slow)]
 )
-@pytest.mark.parametrize("likelihood", ["gaussian", "dirichlet"])
+@pytest.mark.parametrize(
+    "likelihood", [pytest.param("gaussian", marks=pytest.mark.slow), "dirichlet"]
+)
 def test_sums_and_a_reservoir_are_held_beside_the_budget(n, m, likelihood):
     r, row = 9 * m, 12 * 12 * 4
     n_matrices, more_of_fit = (1, 0) if likelihood == "gaussian" else (4, 7 * 1000**2)
