@@ -105,7 +105,6 @@ def fit_patches(
     if noisy:
         require_added_noise(repr(noisy[0].likelihood), noise)
     prior, choices = learn_patches(estimator, problem, prior, choices)
-    warn_of_blindness(prior.kernel, prior.images())
     plan = plan_patches(
         prior,
         Settings(noise, amplitude_of(estimator, samples.training)),
@@ -115,6 +114,7 @@ def fit_patches(
         variational,
         noisy,
     )
+    warn_of_blindness(prior.kernel, prior.images())
     fitted, run = plan.fit(problem, resources)
     estimator._publish(samples.training, fitted, run, resources)
 
