@@ -64,8 +64,9 @@ def require_one_kind(y: Any) -> None:
         kinds = sorted({type(one).__name__ for one in values.flat})
         raise ValueError(
             "y must hold labels of one kind, all numbers or all strings, got an array "
-            f"of {', '.join(kinds)}: Unknown label type. Drop samples without a label, "
-            "and convert the others, as by y.astype(str)."
+            f"of dtype object with {', '.join(kinds)}: Unknown label type. Drop "
+            "samples without a label, and convert the others, as by y.astype(int) or "
+            "y.astype(str)."
         )
 
 

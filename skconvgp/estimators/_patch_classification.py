@@ -366,7 +366,8 @@ class PatchGPClassifier(GPClassifier):
             All labels that any call will contain; required in the first call.
         sample_weight : array-like of shape (n,), default=None
             A weight of 2 is the same as two equal samples, 0 the same as none. A
-            later batch of which no sample counts changes nothing.
+            later batch of which no sample counts changes nothing; of the first call
+            some must count.
 
         Returns
         -------

@@ -281,7 +281,8 @@ class PatchGPRegressor(GPRegressor):
             Targets.
         sample_weight : array-like of shape (n,), default=None
             A weight of 2 is the same as two equal samples, 0 the same as none. A
-            later batch of which no sample counts changes nothing.
+            later batch of which no sample counts changes nothing; of the first call
+            some must count.
 
         Returns
         -------

@@ -18,7 +18,7 @@ from skconvgp._protocols import (
     Solver,
     VariationalLikelihood,
 )
-from skconvgp._settings import as_float, shown
+from skconvgp._settings import as_float, is_int, shown
 from skconvgp.backends import BACKENDS
 from skconvgp.completion import CoarseKernel, SubsetOfData
 from skconvgp.engine import Placement, choose_placement, free_memory, gpu_memory
@@ -37,6 +37,7 @@ from skconvgp.solvers import Cholesky, ConjugateGradient, Lsqr
 __all__ = [
     "AUTO",
     "DTYPES",
+    "MOST_BATCHES",
     "PRECOMPUTED",
     "device_exists",
     "is_auto",
@@ -67,6 +68,8 @@ __all__ = [
 ]
 
 PRECOMPUTED = "precomputed"
+LARGEST_COUNT = 10**9  # steps that nobody waits for, and values that nobody holds
+MOST_BATCHES = 10**6  # for comparing kernels; all are drawn first
 DIRECT_SOLVERS = ("auto", "cholesky")
 AUTO = "auto"
 NOISE_WORDS = (AUTO, "loo", "evidence")
@@ -289,10 +292,14 @@ def resolve_likelihood(
     reject(owner, "likelihood", f"{words} or a likelihood object", likelihood)
 
 
-def resolve_count(owner: object, name: str, value: object, also: str = "") -> int:
+def resolve_count(
+    owner: object, name: str, value: object, also: str = "", most: int = LARGEST_COUNT
+) -> int:
     """Return a count, one or more; `also` names what else is allowed in an error."""
-    if isinstance(value, Integral) and not isinstance(value, bool) and int(value) > 0:
-        return int(value)
+    if isinstance(value, Integral) and is_int(value):
+        if int(value) <= most:
+            return int(value)
+        reject(owner, name, f"{also}an int from 1 to {most}", value)
     reject(owner, name, f"{also}an int >= 1", value)
 
 

@@ -15,6 +15,7 @@ from skconvgp.backends import choose_backend
 from skconvgp.estimators._noise import warn_of_copies
 from skconvgp.estimators._resolve import (
     AUTO,
+    MOST_BATCHES,
     reject,
     resolve_amplitude,
     resolve_count,
@@ -158,7 +159,7 @@ def flow_search(
         optimizer,
         objective,
         sizes,
-        resolve_count(estimator, "n_batches", estimator.n_batches),
+        resolve_count(estimator, "n_batches", estimator.n_batches, most=MOST_BATCHES),
         isinstance(noise, str) and is_usual,
         watch_step,
     )

@@ -23,7 +23,7 @@ from skconvgp.estimators._candidates import (
 )
 from skconvgp.estimators._gp import BaseGP
 from skconvgp.estimators._labels import kind_of
-from skconvgp.estimators._resolve import is_precomputed, resolve_count
+from skconvgp.estimators._resolve import MOST_BATCHES, is_precomputed, resolve_count
 from skconvgp.estimators._resolve_search import resolve_batch_size
 from skconvgp.estimators._validation import make_generator
 from skconvgp.exceptions import NotPSDError
@@ -370,7 +370,7 @@ def _mean_rho(
     batches = Batches(len(rows), codes, make_generator(random_state))
     targets = rows_to_tensor(model.sample_targets)
     objective = Rho("held_out", noise_variance=model.noise)
-    total, count = 0.0, resolve_count(OWNER, "n_batches", n_batches)
+    total, count = 0.0, resolve_count(OWNER, "n_batches", n_batches, most=MOST_BATCHES)
     for _ in range(count):
         indices = batches.draw(size).indices
         drawn = to_numpy(indices)

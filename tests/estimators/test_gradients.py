@@ -135,7 +135,11 @@ def test_contraction_is_that_of_autograd(kernel, is_symmetric):
     assert nothing is None
 
 
-@every_kernel
+# Sixteen blocks are differentiated as two are.
+DEEP = pytest.param(KERNELS[3], marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("kernel", [*KERNELS[:3], DEEP, *KERNELS[4:]], ids=name)
 @both_shapes
 def test_contraction_is_that_of_differences(kernel, is_symmetric):
     X, Y = sides(is_symmetric)

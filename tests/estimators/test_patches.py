@@ -617,6 +617,7 @@ def test_offsets_of_classes():
     assert gp.fit(X, y).score(X, y) > 0.9
 
 
+@pytest.mark.filterwarnings("ignore:All .* training samples are equal")
 @pytest.mark.parametrize("how", ["kmeans", "uniform", "unique"])
 def test_images_of_equal_patches_are_fitted(how):
     X = np.ones((8, 1, SIDE, SIDE))

@@ -10,11 +10,13 @@ from skconvgp import (
     ConvNetGPRegressor,
     ImageClassifier,
     KernelFeatures,
+    KernelFlowsClassifier,
     KernelFlowsWarp,
     NystromCompletedGP,
     PatchGPClassifier,
 )
 from skconvgp.exceptions import ScaleWarning
+from skconvgp.flows import Adam
 from skconvgp.kernels import PatchKernel, convnet, dense, dot_product, matern, rbf
 from skconvgp.metrics import robustness_curve
 from tests.helpers.estimators import blobs, digits, tiny_network
@@ -94,6 +96,7 @@ def test_far_points_of_few_features_are_taken_without_a_word():
         gp.predict(1e3 * X)
 
 
+@pytest.mark.filterwarnings("ignore:All .* training samples are equal")
 def test_zeros_in_fit_and_matrices_have_no_scale():
     X, y = digits(12)
     ConvNetGPClassifier(rbf(1.0)).fit(np.zeros_like(X), y).predict(X)
@@ -126,11 +129,35 @@ def test_a_kernel_that_sees_nothing_of_the_samples_is_told(learner, name):
         LEARNERS[learner](kernel).fit(size * X, y)
 
 
-def test_a_kernel_of_patches_that_sees_nothing_is_told():
+@pytest.mark.parametrize("side", [8, 32])
+def test_a_kernel_of_patches_that_sees_nothing_is_told(side):
     X, y = digits(30)
+    X = np.tile(X, (1, 1, side // 8, side // 8))
     gp = PatchGPClassifier(PatchKernel(rbf(1.0), patch_size=3), n_inducing=6)
     with pytest.warns(ScaleWarning, match=r"the same.* Scale X to numbers near 1"):
         gp.fit(1e-7 * X, y)
+
+
+def test_a_kernel_of_patches_that_sees_them_is_not_told():
+    X, y = digits(30)
+    kernel = PatchKernel(rbf(1.0), patch_size=3)
+    PatchGPClassifier(kernel, n_inducing=6).fit(np.tile(X, (1, 1, 4, 4)), y)
+
+
+ALIKE = {
+    **LEARNERS,
+    "patches": lambda kernel: PatchGPClassifier(n_inducing=6),
+    "flows": lambda kernel: KernelFlowsClassifier(kernel, optimizer=Adam(max_iter=1)),
+}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:.* at a bound:UserWarning")
+@pytest.mark.parametrize("learner", ALIKE)
+def test_samples_that_are_all_equal_are_told(learner):
+    X, y = digits(30)
+    with pytest.warns(ScaleWarning, match=r"All 30 training samples are equal"):
+        ALIKE[learner](rbf(1.0)).fit(np.repeat(X[:1], 30, axis=0), y)
 
 
 def test_samples_that_differ_by_their_size_alone_are_seen():

@@ -1,6 +1,7 @@
 """What users do with more than one thread of torch: the other tests have one."""
 
 import threading
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import joblib
@@ -98,6 +99,16 @@ def test_gram_matrix_of_a_network_is_that_of_one_thread():
     assert torch.get_num_threads() == 2
     torch.set_num_threads(1)
     np.testing.assert_allclose(gram, gram_matrix(kernel, X), rtol=1e-13)
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_jobs_leave_the_filters_of_warnings_to_their_caller(n_jobs, monkeypatch):
+    # All threads share them, so that each change is seen by the others.
+    monkeypatch.setattr("joblib.cpu_count", lambda: 2)
+    runner, _ = make_runner(n_jobs, torch.device("cpu"))
+    before = warnings.filters
+    assert all(filters is before for filters in runner([lambda: warnings.filters] * 4))
+    assert warnings.filters is before
 
 
 @pytest.mark.parametrize("n_jobs", [None, 2])

@@ -12,7 +12,7 @@ HUGE = 10**400
 VALUES = {"nan": float("nan"), "an int of 401 digits": HUGE, "text": "1e400"}
 # Of these, a huge number is taken: the work goes on until it converges or is stopped,
 # and all patches there are take a while.
-ENDLESS = {"max_iter", "n_batches", "n_restarts", "n_steps", "n_inducing"}
+ENDLESS = {"max_iter", "n_restarts", "n_steps", "n_inducing"}
 # What is written is not of interest.
 LEFT_OUT = {"cache_dir", "verbose", "steps", "estimators"}
 

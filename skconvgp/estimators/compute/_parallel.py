@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 import joblib
 import torch
+from joblib import Parallel, delayed
 from joblib.parallel import get_active_backend
 from numpy.typing import NDArray
-from sklearn.utils.parallel import Parallel, delayed
 
 from skconvgp._protocols import TileRunner, run_serially
 from skconvgp.engine import count_gpus, finish_on_gpu, limit_this_thread, use_gpu
@@ -129,7 +129,11 @@ def _finish_at_once() -> None:
 
 
 class _JoblibRunner:
-    """Runs jobs through joblib, on the backend that the user has chosen."""
+    """Runs jobs through joblib, on the backend that the user has chosen.
+
+    Not through scikit-learn's `Parallel`: its jobs reset the filters of warnings, which
+    all threads of a process share.
+    """
 
     def __init__(self, n_workers: int, n_threads: int) -> None:
         self._n_workers = n_workers

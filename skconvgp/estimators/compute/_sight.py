@@ -1,21 +1,25 @@
 """The warning that a kernel sees nothing of what samples differ by."""
 
+from typing import cast
+
 import torch
 from torch import Tensor
 
 from skconvgp._protocols import TileBackend
+from skconvgp._typing import ImageShape
 from skconvgp.backends import choose_backend
 from skconvgp.engine import slices
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._steep import different_samples
 from skconvgp.exceptions import ScaleWarning
-from skconvgp.kernels import Kernel
+from skconvgp.kernels import Kernel, PatchKernel
 
 __all__ = ["warn_of_blindness"]
 
 TRIED = 4  # samples
 # A pair of more positions than this takes torch too long to try.
 MANY_POSITION_PAIRS = 2**16
+FEW_PATCHES = 12  # along a side: as many are tried if all are too many
 # Half the squared distance of samples, by their variance, if the least noise hides it.
 LEAST_DIFFERENCE = 1e-10
 # A covariance below it, by the variances, adds nothing to a prediction.
@@ -30,15 +34,17 @@ REMEDY = (
 def warn_of_blindness(kernel: Kernel, images: Tensor) -> None:
     """Warn if samples (n, c, h, w) are all the same to a kernel, or all unrelated.
 
-    This is so for a given lengthscale that is far from the distances of the samples,
-    and for small numbers beside the variance of a bias. A few samples are tried.
+    This is so for samples that are equal, for a given lengthscale that is far from the
+    distances of the samples, and for small numbers beside the variance of a bias. A few
+    samples are tried.
     """
-    _, channels, height, width = images.shape
-    shape = channels, height, width
+    _warn_of_equals(images)
+    shape = cast(ImageShape, tuple(images.shape[1:]))
     choice = choose_backend(kernel, shape, "auto", torch.device("cpu"))
-    is_slow = kernel.n_position_pairs(shape) > MANY_POSITION_PAIRS
+    if not choice.is_fused and kernel.n_position_pairs(shape) > MANY_POSITION_PAIRS:
+        images = _middle(kernel, images)
     tried = different_samples(images, TRIED)
-    if len(tried) < 2 or (is_slow and not choice.is_fused):
+    if len(tried) < 2:
         return
     tiles = choice.tiles() if choice.is_fused else kernel
     found = _closeness(tiles, tried, tried)
@@ -57,6 +63,28 @@ def warn_of_blindness(kernel: Kernel, images: Tensor) -> None:
         f"All covariances of different samples {seen} to {kernel!r}. {REMEDY}",
         ScaleWarning,
     )
+
+
+def _warn_of_equals(images: Tensor) -> None:
+    """Warn if samples are all equal, such as numbers that became 0."""
+    first, *others = images
+    if others and all(torch.equal(image, first) for image in others):
+        warn_caller(
+            f"All {len(images)} training samples are equal: predictions cannot depend "
+            "on X. Look at what was read, and at what a step before this one made.",
+            ScaleWarning,
+        )
+
+
+def _middle(kernel: Kernel, images: Tensor) -> Tensor:
+    """Return the middle of images if a kernel sees patches of it as it does of all."""
+    if not isinstance(kernel, PatchKernel) or kernel.weights is not None:
+        return images[:0]
+    grid = kernel.grid(cast(ImageShape, tuple(images.shape[1:])))
+    for axis, size in enumerate(grid.size, start=2):
+        kept = min(images.shape[axis], size + grid.stride * (FEW_PATCHES - 1))
+        images = images.narrow(axis, (images.shape[axis] - kept) // 2, kept)
+    return images
 
 
 def _closeness(tiles: TileBackend | Kernel, few: Tensor, several: Tensor) -> Tensor:

@@ -84,7 +84,7 @@ def different_samples(images: Tensor, n: int) -> Tensor:
     for image in images[order[:DRAWN]]:
         if len(kept) < n and not any(torch.equal(image, other) for other in kept):
             kept.append(image)
-    return torch.stack(kept)
+    return torch.stack(kept) if kept else images
 
 
 def _errors(
