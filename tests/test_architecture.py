@@ -24,10 +24,9 @@ from skconvgp import transforms
 from skconvgp.engine import KernelOracle
 from skconvgp.flows import Adam
 from skconvgp.kernels import PatchKernel, rbf
+from tests.helpers.sources import FILES, PACKAGE, lines_of_code, name_of, nodes_of
 
-PACKAGE = Path(skconvgp.__file__).parent
 ROOT = PACKAGE.parent
-FILES = sorted(PACKAGE.rglob("*.py"))
 CHECKOUT = Path(__file__).parents[1]
 FOLDERS = (".ci", "benchmarks", "docs", "examples", "skconvgp", "tests")
 GENERATED = {"_build", "_generated", "auto_examples", "gen_modules", "generated"}
@@ -125,16 +124,6 @@ SECTIONS += ["Examples"]
 HEAVY = ["matplotlib", "skopt", "pandas", "polars", "zarr", "dask", "optuna"]
 
 
-def name_of(path):
-    return path.relative_to(PACKAGE).as_posix()
-
-
-@functools.cache
-def nodes_of(path):
-    """Return the syntax of a file, which many tests ask for."""
-    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
-
-
 def calls(path):
     """Yield the function of each call in a file."""
     for node in nodes_of(path):
@@ -192,24 +181,6 @@ def test_imports_keep_to_the_floors():
     done = run_python("import importlinter.cli as cli; cli.lint_imports_command()")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 broken" in done.stdout
-
-
-def lines_of_code(path):
-    """Return how many lines are neither blank, comments, docstrings nor imports."""
-    text = path.read_text()
-    free = set()
-    for node in nodes_of(path):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            free.update(range(node.lineno, node.end_lineno + 1))
-        first = getattr(node, "body", None)
-        first = first[0] if isinstance(first, list) and first else None
-        is_text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
-        if is_text and isinstance(first.value.value, str):
-            free.update(range(first.lineno, first.end_lineno + 1))
-    return sum(
-        bool(line.strip()) and not line.strip().startswith("#") and number not in free
-        for number, line in enumerate(text.splitlines(), 1)
-    )
 
 
 def test_files_are_short():
