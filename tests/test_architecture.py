@@ -43,6 +43,10 @@ MOST_FRAMES = 15
 KERNEL_DOORS = {"estimators/_resolve.py", "processes/_coarse.py"}
 MOST_KERNEL_QUESTIONS = 4
 MOST_ASSERTS = 10  # in estimators
+# Lines of docstrings of private objects from their first section on, but blank ones.
+MOST_PRIVATE_SECTIONS = 4604
+SECTION = re.compile(r"^ *(Parameters|Returns|Yields|Raises|Attributes)\n *---", re.M)
+SHOWN = re.compile(r"literalinclude:: \S*(skconvgp/\S+)\.py\n +:pyobject: (\w+)")
 # What scikit-learn and Python ask each class for; all of them call `super()`.
 EXTENDED = {"__init__", "__sklearn_tags__", "__getstate__", "__setstate__"}
 
@@ -596,6 +600,47 @@ def test_docstrings_of_estimators_are_valid(name):
 
 
 @functools.cache
+def documented():
+    """Yield module and name of what `docs/api.rst` lists and what other pages show."""
+    for param in public_objects():
+        (item,) = param.values
+        yield item.__module__, item.__qualname__
+        for cls in inspect.getmro(item) if inspect.isclass(item) else ():
+            for name in vars(cls):
+                if not name.startswith("_"):
+                    yield cls.__module__, f"{cls.__qualname__}.{name}"
+    for page in (CHECKOUT / "docs").rglob("*.rst"):
+        for path, name in SHOWN.findall(page.read_text(encoding="utf-8")):
+            module = path.replace("/", ".")
+            yield module, name
+            item = getattr(importlib.import_module(module), name)
+            for member in vars(item):
+                yield module, f"{name}.{member}"
+
+
+def docstrings(node, prefix=""):
+    """Yield the name and the docstring of each function and class of a file."""
+    for child in ast.iter_child_nodes(node):
+        name = prefix
+        if isinstance(child, ast.FunctionDef | ast.ClassDef):
+            yield f"{prefix}{child.name}", ast.get_docstring(child, clean=False) or ""
+            name = f"{prefix}{child.name}."
+        yield from docstrings(child, name)
+
+
+def test_private_docstrings_have_few_sections():
+    public = set(documented())
+    lengths = Counter()
+    for path in FILES:
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for name, text in docstrings(ast.parse(path.read_text(encoding="utf-8"))):
+            found = SECTION.search(text)
+            if found and (module.removesuffix(".__init__"), name) not in public:
+                lines = text[found.start() :].splitlines()
+                lengths[name_of(path)] += sum(map(bool, map(str.strip, lines)))
+    assert sum(lengths.values()) <= MOST_PRIVATE_SECTIONS, lengths.most_common(20)
+
+
 def imported():
     """Return what a program writes that imports the package, and what it tells."""
     # What scikit-learn loads by itself (1.9: pandas, where it is installed) is its own.

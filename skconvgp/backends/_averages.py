@@ -40,11 +40,8 @@ def join_averages(graph: Graph) -> None:
     It and the pools before it end segments: operations that are computed for the same
     displacements. No map of a segment may be read by a later one.
 
-    Raises
-    ------
-    NotFusableError
-        If branches of different segments meet, or positions are averaged in front of
-        windows or behind a sum over positions.
+    Raises a `NotFusableError` if branches of different segments meet, or if positions
+    are averaged in front of windows or behind a sum over positions.
     """
     for node in list(graph.nodes):
         _join(graph, node)

@@ -29,30 +29,16 @@ BACKENDS = ("auto", "torch", "fused")
 
 @dataclass(frozen=True)
 class BackendChoice:
-    """The backend of a kernel's tiles, and the reason if it is not the fused one.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The covariance function.
-    image_shape : (c, h, w)
-        Shape of the images.
-    program : Program or None
-        The network lowered for the fused backend; None if torch computes, or the
-        terms of a sum have a program each.
-    reason : str
-        Why torch computes; empty if the fused backend computes or torch was asked for.
-    processor : Processor or None
-        Runs the program; None if torch computes.
-    terms : tuple of BackendChoice
-        Those of the terms of a sum, if one program cannot have them all.
-    """
+    """The backend of a kernel's tiles, and the reason if it is not the fused one."""
 
     kernel: Kernel
     image_shape: ImageShape
+    # The network lowered for the fused backend; None if torch computes, or if the terms
+    # of a sum have a program each.
     program: Program | None
-    reason: str = ""
-    processor: Processor | None = None
+    reason: str = ""  # why torch computes; empty if it does not, or was asked for
+    processor: Processor | None = None  # runs the program; None if torch computes
+    # Choices for the terms of a sum, if one program cannot have them all.
     terms: "tuple[BackendChoice, ...]" = ()
 
     @property
@@ -127,26 +113,9 @@ def choose_backend(
 ) -> BackendChoice:
     """Choose the backend of a kernel for images of a shape.
 
-    Parameters
-    ----------
-    kernel : Kernel
-        The covariance function, checked for images of this shape.
-    image_shape : (c, h, w)
-        Shape of the images.
-    backend : {"auto", "torch", "fused"}
-        "auto" takes the fused backend if it can run the kernel.
-    device : torch.device
-        Device of the computation.
-
-    Returns
-    -------
-    choice : BackendChoice
-        The backend and, if torch replaces the fused backend, the reason.
-
-    Raises
-    ------
-    ValueError
-        With "fused", if it cannot run the kernel: the message names the layer.
+    "auto" takes the fused backend if it can run the kernel, which was checked for
+    images of this shape. With "fused", raises a `ValueError` that names the layer if it
+    cannot.
     """
     if backend == "torch":
         return BackendChoice(kernel, image_shape, None)

@@ -22,14 +22,9 @@ class CorrelationBackend:
 
     .. math:: dR_{ij} = \frac{dK_{ij}}{\sqrt{K_{ii} K_{jj}}} - R_{ij}
               \left(\frac{dK_{ii}}{2 K_{ii}} + \frac{dK_{jj}}{2 K_{jj}}\right).
-
-    Parameters
-    ----------
-    backend : TileBackend
-        Computes K, with tangents or without.
     """
 
-    backend: TileBackend
+    backend: TileBackend  # computes K, with tangents or without
 
     def measure(self, image: Tensor) -> TileCosts:
         """Return the bytes that images like this one (1, c, h, w) need."""

@@ -39,33 +39,16 @@ LIBRARY = (
 
 @dataclass(frozen=True)
 class Layout:
-    """How a warp holds the maps of a program.
+    """How a warp holds the maps of a program."""
 
-    Parameters
-    ----------
-    pairs : (int, int)
-        Number of images of each side, all pairs of which a warp computes at once.
-    n_parts : int
-        Number of columns of a map that each lane holds.
-    n_rows : int
-        Rows of the highest map.
-    n_window : int
-        Rows of the highest window of running sums.
-    has_windows : bool
-        Whether there are windows by direct sums.
-    in_registers : bool
-        Whether all maps fit into registers.
-    n_bytes : int
-        Bytes that a lane holds.
-    """
-
+    # Number of images of each side, all pairs of which a warp computes at once.
     pairs: tuple[int, int]
-    n_parts: int
-    n_rows: int
-    n_window: int
-    has_windows: bool
-    in_registers: bool
-    n_bytes: int
+    n_parts: int  # columns of a map that each lane holds
+    n_rows: int  # rows of the highest map
+    n_window: int  # rows of the highest window of running sums
+    has_windows: bool  # whether there are windows by direct sums
+    in_registers: bool  # whether all maps fit into registers
+    n_bytes: int  # that a lane holds
 
 
 @lru_cache(maxsize=256)

@@ -29,31 +29,19 @@ AXES = (Column.ROWS, Column.COLS)
 
 @dataclass(frozen=True)
 class Passes:
-    """Operations that are run once for each of some displacements.
+    """Operations that are run once for each of some displacements."""
 
-    Parameters
-    ----------
-    begin, end : int
-        Index of the first operation, and of the one behind the last. The last is an
-        AVERAGE or a POOL.
-    rows, cols : tuple of int
-        Displacements of the last map, ascending. Those of columns are modulo the width
-        if rows are seamed.
-    is_seamed : bool
-        Whether lanes without a partner at a displacement hold another one.
-    is_streamed : bool
-        Whether no map is kept between the operations.
-    down, across : tuple of int
-        For each displacement behind a POOL, from the smallest that is possible on: its
-        number among those of rows, or of columns, of the next operations, or -1.
-    """
-
-    begin: int
-    end: int
+    begin: int  # index of the first operation
+    end: int  # one behind the last operation, which is an AVERAGE or a POOL
+    # Displacements of the last map, ascending. Those of columns are modulo the width if
+    # rows are seamed.
     rows: tuple[int, ...] = ()
     cols: tuple[int, ...] = ()
+    # Whether lanes without a partner at a displacement hold another one.
     is_seamed: bool = False
-    is_streamed: bool = False
+    is_streamed: bool = False  # whether no map is kept between the operations
+    # For each displacement behind a POOL, from the smallest that is possible on: its
+    # number among those of rows (`across`: of columns) of the next operations, or -1.
     down: tuple[int, ...] = ()
     across: tuple[int, ...] = ()
 

@@ -19,15 +19,9 @@ STRIP = 64  # rows of a diagonal tile that are computed at once, whole vectors
 
 @dataclass(frozen=True)
 class FlipBackend:
-    r"""Tiles of :math:`\frac12 (k(x, x') + k(x, \bar x'))`, tangents included.
+    r"""Tiles of :math:`\frac12 (k(x, x') + k(x, \bar x'))`, tangents included."""
 
-    Parameters
-    ----------
-    backend : TileBackend
-        Computes k, with tangents or without.
-    """
-
-    backend: TileBackend
+    backend: TileBackend  # computes k, with tangents or without
 
     def measure(self, image: Tensor) -> TileCosts:
         """Return the bytes that images like this one (1, c, h, w) need."""

@@ -76,19 +76,11 @@ class FusedBackend:
 
     The tables of an image and its variance are computed in double precision, even if
     maps are in single precision. Values are float64.
-
-    Parameters
-    ----------
-    program : Program
-        The lowered network.
-    processor : Processor
-        Runs the program.
-    n_passes : int, default=1
-        Maps that a value of a pair takes, one for each displacement and layer.
     """
 
     program: Program
     processor: Processor
+    # Maps that a value of a pair takes, one for each displacement and layer.
     n_passes: int = 1
 
     def measure(self, image: Tensor) -> TileCosts:
@@ -125,22 +117,13 @@ class FusedTangentBackend:
 
     A value is followed by its derivatives by ``kernel.theta`` in one more dimension of
     size 1 + p.
-
-    Parameters
-    ----------
-    programs : tuple of Program
-        The lowered network, each program with a part of the derivatives.
-    order : tuple of int
-        Index in theta of each derivative.
-    processor : Processor
-        Runs the programs.
-    n_passes : int, default=1
-        Maps that a value of a pair takes, one for each displacement and layer.
     """
 
+    # The lowered network, each with a part of the derivatives.
     programs: tuple[Program, ...]
-    order: tuple[int, ...]
+    order: tuple[int, ...]  # index in theta of each derivative
     processor: Processor
+    # Maps that a value of a pair takes, one for each displacement and layer.
     n_passes: int = 1
 
     def measure(self, image: Tensor) -> TileCosts:

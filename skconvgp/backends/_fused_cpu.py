@@ -147,23 +147,10 @@ def patch_responses(
 ) -> Tensor:
     """Return responses of patches to inducing patches, or sums of them, all float32.
 
-    Parameters
-    ----------
-    base : rbf or matern
-        Covariance of two patches.
-    inducing : Tensor of shape (m, c, h, w)
-        Inducing patches.
-    patches : Tensor of shape (n, y, x, c, h, w) or (n, y, x, d)
-        Patches on a grid, of any strides.
-    shape : (n, y, x) or (n, k, l)
-        Shape of the result, without its last dimension m.
-    factors : (weights, rows, columns) or None
-        Factors (y, x), (k, y) and (l, x) of the sums; None is no sum.
-
-    Returns
-    -------
-    values : Tensor of shape (*shape, m)
-        The responses or their sums.
+    `inducing` is (m, c, h, w). The patches (n, y, x, c, h, w) or (n, y, x, d) stand on
+    a grid and may have any strides. The result has `shape` and then m, where `shape` is
+    (n, y, x) or, for sums, (n, k, l). The factors of sums are (y, x), (k, y) and
+    (l, x); None is no sum.
     """
     flat = inducing.detach().flatten(1).contiguous()
     lengths = [float(item) for item in as_items(base.lengthscale)]

@@ -60,11 +60,6 @@ class Gpu:
 
     The tables of an image and its variance are computed in double precision by the
     compiled extension, on the host. Values are float64.
-
-    Parameters
-    ----------
-    device : torch.device
-        The GPU.
     """
 
     device: torch.device

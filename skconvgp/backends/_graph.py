@@ -77,24 +77,10 @@ LARGEST_STEP = 100
 
 
 def build_graph(kernel: Kernel, image_shape: ImageShape) -> Graph:
-    """Return the operations of a network on images of a shape.
+    """Return the operations of a network on images of a shape, the result last.
 
-    Parameters
-    ----------
-    kernel : Kernel
-        A network, checked for images of this shape.
-    image_shape : (c, h, w)
-        Shape of the images.
-
-    Returns
-    -------
-    graph : Graph
-        The operations; the last node is the result.
-
-    Raises
-    ------
-    NotFusableError
-        If there is no operation for a part of the kernel; the message names the part.
+    The network was checked for images of this shape. Raises a `NotFusableError` that
+    names the part of the kernel for which there is no operation.
     """
     graph = Graph(image_shape, is_ntk=_kind(kernel) == NTK)
     channels, height, width = image_shape

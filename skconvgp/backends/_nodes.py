@@ -10,94 +10,52 @@ __all__ = ["Graph", "Map", "Node"]
 
 @dataclass(eq=False)
 class Node:
-    """An operation on maps.
+    """An operation on maps."""
 
-    Parameters
-    ----------
-    kind : str
-        "input" or, for whole samples, "dot"; "leaky", "erf", "affine", "add", "conv",
-        "sum", "pool", "average"; "join", which adds the covariance to the rest of a
-        tangent kernel.
-    inputs : tuple of Node
-        Nodes whose maps it reads. "add" returns `factor` times the first map plus the
-        second.
-    shape : (h, w)
-        Size of its map.
-    additive, factor : float or Tensor
-        Constants of the operation, a summand and a factor.
-    slope : float
-        Slope of a piecewise linear activation.
-    is_positive : bool
-        Whether the map that an activation reads has no negative covariance.
-    axes : tuple of Axis
-        Windows along rows and columns; of an average, those within which
-        pairs of positions are summed.
-    steps : (int, int)
-        Displacement of the map along rows and columns, for each position by which the
-        averaged map is displaced; 0 if positions are not averaged.
-    """
-
+    # "input" or, for whole samples, "dot"; "leaky", "erf", "affine", "add", "conv",
+    # "sum", "pool", "average"; "join", which adds the covariance to the rest of a
+    # tangent kernel.
     kind: str
+    # Nodes whose maps it reads. "add" returns `factor` times the first map plus the
+    # second.
     inputs: tuple["Node", ...]
-    shape: MapShape
+    shape: MapShape  # of its map
     additive: Scalar = 0.0
     factor: Scalar = 1.0
-    slope: float = 0.0
+    slope: float = 0.0  # of a piecewise linear activation
+    # Whether the map that an activation reads has no negative covariance.
     is_positive: bool = False
+    # Windows along rows and columns; of an average, those within which pairs of
+    # positions are summed.
     axes: tuple[Axis, ...] = ()
+    # Displacement of the map along rows and columns, for each position by which the
+    # averaged map is displaced; 0 if positions are not averaged.
     steps: MapShape = (0, 0)
 
 
 @dataclass(frozen=True)
 class Map:
-    """A covariance map: the map of a node times `beta`.
-
-    Parameters
-    ----------
-    node : Node
-        The node.
-    beta : float or Tensor
-        Factor that turns the node's values into covariances.
-    growth : float
-        Bound on the node's values, for images of unit variance.
-    is_positive : bool
-        Whether no covariance is negative.
-    is_rest : bool, default=False
-        Whether the second map of a tangent kernel is what it is more than the
-        covariance. That is so behind an affine layer, whose input the second map is
-        summed as the first one.
-    """
+    """A covariance map: the map of a node times `beta`."""
 
     node: Node
-    beta: Scalar
-    growth: float
-    is_positive: bool
+    beta: Scalar  # turns the node's values into covariances
+    growth: float  # bound on the node's values, for images of unit variance
+    is_positive: bool  # whether no covariance is negative
+    # Whether the second map of a tangent kernel is what it is more than the covariance.
+    # That is so behind an affine layer, whose input the second map is summed as the
+    # first one.
     is_rest: bool = False
 
 
 @dataclass
 class Graph:
-    """Operations in an order in which they can be computed.
-
-    Parameters
-    ----------
-    image_shape : (c, h, w)
-        Shape of the images.
-    nodes : list of Node
-        The operations; the first is the input.
-    scale : float or Tensor
-        Factor of the result.
-    is_ntk : bool, default=False
-        Whether there is a second map, of the tangent kernel.
-    is_rest : bool, default=False
-        Whether that of the result has to be added to the covariance.
-    """
+    """Operations in an order in which they can be computed, the input first."""
 
     image_shape: ImageShape
     nodes: list[Node] = field(default_factory=list)
-    scale: Scalar = 1.0
-    is_ntk: bool = False
-    is_rest: bool = False
+    scale: Scalar = 1.0  # factor of the result
+    is_ntk: bool = False  # whether there is a second map, of the tangent kernel
+    is_rest: bool = False  # whether the second map of the result lacks the covariance
 
     def add(self, node: Node) -> Node:
         """Append a node and return it."""

@@ -35,17 +35,9 @@ BUILTINS = ("libnvrtc-builtins.so*", "nvrtc-builtins*.dll")  # libraries of the 
 
 @dataclass(frozen=True)
 class CudaKernel:
-    """A kernel that is loaded on a device.
+    """A kernel that is loaded on a device."""
 
-    Parameters
-    ----------
-    function : int
-        Handle of the driver.
-    device : torch.device
-        The device.
-    """
-
-    function: int
+    function: int  # handle of the driver
     device: torch.device
 
     def launch(self, n_blocks: int, n_threads: int, arguments: list[object]) -> None:
@@ -124,10 +116,7 @@ def known_architectures(version: str) -> list[str]:
 def load_kernel(source: str, name: str, device: torch.device) -> CudaKernel:
     """Compile a kernel for a device and load it, once.
 
-    Raises
-    ------
-    RuntimeError
-        If the compiler or the driver reports an error.
+    Raises a `RuntimeError` if the compiler or the driver reports an error.
     """
     version = torch.version.cuda or ""
     binary = compile_cuda(source, architecture(device), version)
@@ -146,10 +135,7 @@ def load_kernel(source: str, name: str, device: torch.device) -> CudaKernel:
 def compile_cuda(source: str, architecture: str, version: str) -> bytes:
     """Return the machine code of a source for an architecture such as "sm_90".
 
-    Raises
-    ------
-    RuntimeError
-        If the source does not compile; the message has the log of the compiler.
+    Raises a `RuntimeError` with the log of the compiler if the source does not compile.
     """
     compiler = _compiler(version)
     program = ctypes.c_void_p()

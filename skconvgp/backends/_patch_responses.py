@@ -26,19 +26,11 @@ class Responses:
 
     The compiled extension computes those of `rbf` and `matern` in float32 on the CPU
     if nothing is differentiated. Torch computes all others.
-
-    Parameters
-    ----------
-    base : Kernel
-        Covariance of two patches, without settings that follow from data.
-    inducing : Tensor of shape (m, c, h, w)
-        Inducing patches.
-    backend : {"auto", "torch", "fused"}
-        "auto" takes the extension where it can compute the responses.
     """
 
-    base: Kernel
-    inducing: Tensor
+    base: Kernel  # covariance of two patches, without settings that follow from data
+    inducing: Tensor  # (m, c, h, w)
+    # "torch", "fused" or "auto": the extension where it can compute them.
     backend: str = "auto"
 
     def pooled(
@@ -46,21 +38,10 @@ class Responses:
     ) -> Tensor:
         """Add up the responses of an image's patches, weighted by their positions.
 
-        Parameters
-        ----------
-        patches : Tensor of shape (n, y, x, c, h, w) or (n, y, x, d)
-            Patches of n images on a grid. A view of any strides will do.
-        weights : Tensor of shape (y, x) or None
-            Factor of each position; None is 1.
-        rows : Tensor of shape (k, y)
-            Factors of the rows of the grid, for k sums.
-        columns : Tensor of shape (l, x)
-            Factors of the columns of the grid, for l sums each.
-
-        Returns
-        -------
-        sums : Tensor of shape (n, k, l, m)
-            For each image the sum of rows[k, y] columns[l, x] weights[y, x] k(x, z_m).
+        The patches (n, y, x, c, h, w) or (n, y, x, d) of n images stand on a grid; a
+        view of any strides will do. The factors are `weights` (y, x), of which None is
+        1, `rows` (k, y) and `columns` (l, x). The sums (n, k, l, m) are those of
+        rows[k, y] columns[l, x] weights[y, x] k(x, z_m).
         """
         if weights is None:
             weights = rows.new_ones(patches.shape[1:3])
@@ -106,10 +87,7 @@ class Responses:
     def is_fused(self, *given: Tensor) -> bool:
         """Return whether the extension computes; raise if it was asked for and cannot.
 
-        Parameters
-        ----------
-        *given : Tensor
-            Patches and factors.
+        Given are patches and factors.
         """
         if self.backend == "torch":
             return False
@@ -163,43 +141,19 @@ class Responses:
 
 @dataclass(frozen=True)
 class ResponsesChoice:
-    """The backend of responses to patches, and the reason if it is not the fused one.
+    """Backend of responses to patches, and the reason if it is not the fused one."""
 
-    Parameters
-    ----------
-    name : {"fused", "torch"}
-        The backend.
-    reason : str
-        Why torch computes; empty if the extension does or torch was asked for.
-    instruction_set : str
-        The instructions of the extension; empty for torch.
-    """
-
-    name: str
-    reason: str = ""
-    instruction_set: str = ""
+    name: str  # "fused" or "torch"
+    reason: str = ""  # why torch computes; empty if it does not, or was asked for
+    instruction_set: str = ""  # of the extension; empty for torch
 
 
 def choose_responses(
     base: Kernel, backend: str, device: torch.device, dtype: torch.dtype
 ) -> ResponsesChoice:
-    """Return what computes the responses to patches.
+    """Return what computes the responses to patches, with the words of `Responses`.
 
-    Parameters
-    ----------
-    base : Kernel
-        Covariance of two patches.
-    backend : {"auto", "torch", "fused"}
-        As in `Responses`.
-    device : torch.device
-        Device of the computation.
-    dtype : torch.dtype
-        Precision of the responses.
-
-    Raises
-    ------
-    ValueError
-        With "fused", if the extension cannot compute them.
+    With "fused", raises a `ValueError` if the extension cannot compute them.
     """
     like = torch.empty(0, dtype=dtype, device=device)
     responses = Responses(base, like, backend)

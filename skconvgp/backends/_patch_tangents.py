@@ -44,15 +44,9 @@ Copies = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class PatchTangentBackend:
-    """Tiles of a kernel of patches with their derivatives by ``kernel.theta``.
+    """Tiles of a kernel of patches with their derivatives by ``kernel.theta``."""
 
-    Parameters
-    ----------
-    kernel : PatchKernel
-        The covariance function, whose base is a function of inner products.
-    """
-
-    kernel: PatchKernel
+    kernel: PatchKernel  # its base is a function of inner products
 
     def measure(self, image: Tensor) -> TileCosts:
         """Return the bytes that images like this one (1, c, h, w) need."""

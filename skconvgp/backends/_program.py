@@ -38,28 +38,15 @@ MANY_CHANNELS = 8
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """A lowered network.
+    """A lowered network."""
 
-    Parameters
-    ----------
-    codes : ndarray of shape (n_ops, N_COLUMNS)
-        The operations, with their registers, windows, tables and maps; `Column` names
-        the columns.
-    constants : ndarray of shape (n_ops, 2, 1 + p)
-        Summand and factor of each operation, with p derivatives.
-    slopes : ndarray of shape (n_ops, 2)
-        Lambda and mu of piecewise linear activations.
-    n_registers : int
-        Number of maps that are kept at the same time.
-    n_pixels : int
-        Number of values of an image: channels, rows and columns.
-    """
-
+    # Operations (n_ops, N_COLUMNS) with their registers, windows, tables and maps;
+    # `Column` names the columns.
     codes: NDArray[np.int32]
-    constants: FloatArray
-    slopes: FloatArray
-    n_registers: int
-    n_pixels: int
+    constants: FloatArray  # (n_ops, 2, 1 + p): summand and factor, with p derivatives
+    slopes: FloatArray  # (n_ops, 2): lambda and mu of piecewise linear activations
+    n_registers: int  # number of maps that are kept at the same time
+    n_pixels: int  # values of an image: channels, rows and columns
 
     @property
     def n_tangents(self) -> int:
@@ -82,28 +69,12 @@ class Program:
 
 
 def lower(kernel: Kernel, image_shape: ImageShape, roots: int = 2) -> Program:
-    """Lower a network for images of a shape.
+    """Lower a network for images of a shape, for which it was checked.
 
-    Parameters
-    ----------
-    kernel : Kernel
-        A network, checked for images of this shape.
-    image_shape : (c, h, w)
-        Shape of the images.
-    roots : {1, 2}
-        Number of values for each position in the table of a piecewise linear
-        activation: the standard deviation and, with 2, its inverse. With 2 many
-        channels of a position lie side by side as well; with 1, planes do.
-
-    Returns
-    -------
-    program : Program
-        Computes values.
-
-    Raises
-    ------
-    NotFusableError
-        If a part of the kernel cannot be lowered; the message names the part.
+    `roots` is the number of values for each position in the table of a piecewise linear
+    activation: the standard deviation and, with 2, its inverse. With 2 many channels of
+    a position lie side by side as well; with 1, planes do. Raises a `NotFusableError`
+    that names the part of the kernel that cannot be lowered.
     """
     graph = build_graph(kernel, image_shape)
     schedule = schedule_of(graph)
@@ -116,27 +87,12 @@ def lower(kernel: Kernel, image_shape: ImageShape, roots: int = 2) -> Program:
 def lower_with_tangents(
     kernel: Kernel, image_shape: ImageShape, n_tangents: int, roots: int = 2
 ) -> tuple[tuple[Program, ...], tuple[int, ...]]:
-    """Lower a network with derivatives by its free hyperparameters.
+    """Lower a network with derivatives by its free hyperparameters, `kernel.theta`.
 
-    Parameters
-    ----------
-    kernel : Kernel
-        A network, checked for images of this shape.
-    image_shape : (c, h, w)
-        Shape of the images.
-    n_tangents : int
-        Largest number of derivatives of one program.
-    roots : {1, 2}
-        As in :func:`lower`.
-
-    Returns
-    -------
-    programs : tuple of Program
-        Programs of the values, each with a part of the derivatives by `kernel.theta`.
-        Derivatives are ordered by the operation at which they begin, those of the first
-        layers first, since operations before it need not carry them.
-    order : tuple of int
-        Index in theta of each derivative.
+    Returns programs of the values, each with at most `n_tangents` of the derivatives,
+    and the index in theta of each derivative. Derivatives are ordered by the operation
+    at which they begin, those of the first layers first, since operations before it
+    need not carry them. `roots` is as in `lower`.
     """
     with ordinary_torch():
         theta = reals(kernel.theta).requires_grad_(True)

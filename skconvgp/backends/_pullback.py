@@ -29,17 +29,10 @@ class ReversePullback:
 
     The graph of a tile stores all layers of its pairs and is discarded with the tile.
     The cost is a few times that of the value, for any number of hyperparameters.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The covariance function.
-    has_inputs : bool
-        Whether derivatives by the images are wanted.
     """
 
     kernel: Kernel
-    has_inputs: bool = True
+    has_inputs: bool = True  # whether derivatives by the images are wanted
 
     def measure(self, image: Tensor) -> TileCosts:
         """Return the bytes held while a tile of images like this one is computed."""
@@ -116,15 +109,9 @@ class ReversePullback:
 
 @dataclass(frozen=True)
 class TangentPullback:
-    """Contraction of forward tangents: derivatives by hyperparameters only.
+    """Contraction of forward tangents: derivatives by hyperparameters only."""
 
-    Parameters
-    ----------
-    tangents : TileBackend
-        Computes tiles with their derivatives, (n1, n2, 1 + p).
-    """
-
-    tangents: TileBackend
+    tangents: TileBackend  # computes tiles with their derivatives, (n1, n2, 1 + p)
 
     def measure(self, image: Tensor) -> TileCosts:
         """Return the bytes held while a tile of images like this one is computed."""
@@ -152,18 +139,11 @@ class TangentPullback:
 
 
 def choose_pullback(choice: BackendChoice, *, has_inputs: bool) -> PullbackBackend:
-    """Choose how weights are pulled back.
+    """Choose how weights are pulled back; `choice` is the backend of the values.
 
     Fused tangents are far cheaper than reverse mode by torch for any network of less
     than a hundred hyperparameters, but they have no derivatives by the images and none
     of tangent kernels.
-
-    Parameters
-    ----------
-    choice : BackendChoice
-        The backend of the values.
-    has_inputs : bool
-        Whether derivatives by the images are wanted.
     """
     if choice.has_tangents and not has_inputs:
         return TangentPullback(choice.tangents())

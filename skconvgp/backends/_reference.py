@@ -66,11 +66,6 @@ class TangentBackend:
 
     A value is followed by its derivatives by ``kernel.theta`` in one more dimension
     of size 1 + p. Memory does not grow with the depth of the network.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The covariance function.
     """
 
     kernel: Kernel

@@ -22,14 +22,9 @@ class SumBackend:
 
     With tangents the value is followed by the derivatives of all terms, one term after
     the other.
-
-    Parameters
-    ----------
-    terms : tuple of TileBackend
-        Compute the terms, all of them with tangents or all without.
     """
 
-    terms: tuple[TileBackend, ...]
+    terms: tuple[TileBackend, ...]  # all of them with tangents, or all without
 
     def measure(self, image: Tensor) -> TileCosts:
         """Return the bytes that images like this one (1, c, h, w) need."""
@@ -77,21 +72,11 @@ class SumBackend:
 
 @dataclass(frozen=True)
 class ScaledTangents:
-    """Tiles of a multiple of a kernel with tangents, that of the factor as the last.
+    """Tiles of a multiple of a kernel with tangents, that of the factor as the last."""
 
-    Parameters
-    ----------
-    backend : TileBackend
-        Computes the kernel with tangents.
-    factor : float
-        What it is multiplied by.
-    is_free : bool
-        Whether the derivative by the logarithm of the factor is wanted.
-    """
-
-    backend: TileBackend
+    backend: TileBackend  # computes the kernel with tangents
     factor: float
-    is_free: bool
+    is_free: bool  # whether the derivative by the logarithm of the factor is wanted
 
     def measure(self, image: Tensor) -> TileCosts:
         """Return the bytes that images like this one (1, c, h, w) need."""

@@ -46,15 +46,10 @@ class TileCache:
     the same time. A process that dies while it writes leaves a temporary file that
     nobody reads.
 
-    Parameters
-    ----------
-    folder : Path
-        The folder, which exists.
-    on_failure : callable
-        Called with the path of the first file that cannot be written and with the
-        error. No file is written after that, but existing files are still read. It is
-        also called if there is a folder in place of a file; other files are then still
-        written. By default both errors are raised.
+    `on_failure` is called with the path of the first file that cannot be written and
+    with the error. No file is written after that, but existing files are still read. It
+    is also called if there is a folder in place of a file; other files are then still
+    written. By default both errors are raised. The folder of the cache exists.
     """
 
     def __init__(self, folder: Path, on_failure: OnFailure = _raise) -> None:
@@ -78,21 +73,8 @@ class TileCache:
     ) -> list[Block]:
         """Store the blocks of a matrix that are on disk; return the others.
 
-        Parameters
-        ----------
-        matrix : str
-            Name of the matrix.
-        blocks : iterable of Block
-            Its blocks.
-        store : Store
-            Receives the blocks that are on disk.
-        value_shape : tuple of int
-            Shape of the value of a pair.
-
-        Returns
-        -------
-        left : list of Block
-            Blocks that have no file, or a damaged one.
+        Others have no file, or a damaged one. `matrix` is the name of the matrix, and
+        `value_shape` the shape of the value of a pair.
         """
         left = []
         for block in blocks:

@@ -193,11 +193,6 @@ class TileSide:
 
     Planned tiles may not fit. The budget bounds only the bytes that are counted, while
     other programs use a GPU or the host as well, and the memory of a GPU fragments.
-
-    Parameters
-    ----------
-    device : torch.device
-        The device.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -208,18 +203,6 @@ class TileSide:
         """Return ``compute(side)``, with the side halved until memory suffices.
 
         Later calls begin with the side that fitted.
-
-        Parameters
-        ----------
-        compute : callable
-            Computes with tiles of a side.
-        side : int
-            The side planned.
-
-        Returns
-        -------
-        result : object
-            Result of `compute`.
         """
         side = side if self._limit is None else min(side, self._limit)
         while True:

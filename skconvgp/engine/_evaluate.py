@@ -40,47 +40,26 @@ def _silent(done: int, total: int) -> None:
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress callback, and the number of pairs already done.
+    """Progress callback, and the number of pairs already done."""
 
-    Parameters
-    ----------
-    on_step : callable
-        Called with (pairs done, pairs in all) before the first block and after each.
-    done, total : int
-        Pairs done before, pairs in all.
-    """
-
+    # Called with (pairs done, pairs in all) before the first block and after each.
     on_step: OnStep
-    done: int
-    total: int
+    done: int  # pairs done before
+    total: int  # pairs in all
 
 
 @dataclass(frozen=True)
 class KernelOracle:
-    """Evaluates a kernel on a set of images, tile by tile.
-
-    Parameters
-    ----------
-    backend : TileBackend
-        Computes a tile.
-    images : Tensor of shape (n, c, h, w)
-        The images, on the host.
-    config : ComputeConfig
-        Device, precision and memory.
-    runner : TileRunner
-        Runs the blocks; serial by default.
-    on_step : callable
-        Called with (pairs done, pairs in all) before the first block that is computed
-        and after each.
-    cache : TileCache, optional
-        Files of finished blocks, which are read and written.
-    """
+    """Evaluates a kernel on a set of images, tile by tile."""
 
     backend: TileBackend
-    images: Tensor
+    images: Tensor  # (n, c, h, w), on the host
     config: ComputeConfig
     runner: TileRunner = run_serially
+    # Called with (pairs done, pairs in all) before the first block that is computed and
+    # after each.
     on_step: OnStep = _silent
+    # Files of finished blocks, which are read and written.
     cache: TileCache | None = None
 
     @property
@@ -91,25 +70,15 @@ class KernelOracle:
     def diag(self) -> Tensor:
         """Return the prior variances (n,) in the precision of solves.
 
-        Raises
-        ------
-        ValueError
-            If a variance is not finite, because the dtype holds no numbers of its size.
+        Raises a `ValueError` if a variance is not finite, because the dtype holds no
+        numbers of its size.
         """
         return self._variances.clone()  # completions may change it
 
     def gram(self, out: Tensor | None = None) -> Tensor:
-        """Return the Gram matrix (n, n); with tangents (n, n, q).
+        """Return the Gram matrix (n, n), exactly symmetric; with tangents (n, n, q).
 
-        Parameters
-        ----------
-        out : Tensor, optional
-            The matrix is written to it; by default a new tensor on the device.
-
-        Returns
-        -------
-        gram : Tensor
-            The matrix, exactly symmetric.
+        It is written to `out`, by default a new tensor on the device.
         """
         out = self._new(self.n_samples, self.n_samples) if out is None else out
         store = TensorStore(out, True)
@@ -125,19 +94,9 @@ class KernelOracle:
         return out
 
     def cross(self, images: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return the covariances (n1, n) of other images with these.
+        """Return the covariances (n1, n) of other images (n1, c, h, w) with these.
 
-        Parameters
-        ----------
-        images : Tensor of shape (n1, c, h, w)
-            The other images.
-        out : Tensor, optional
-            They are written to it; by default a new tensor on the device.
-
-        Returns
-        -------
-        cross : Tensor of shape (n1, n)
-            The covariances.
+        They are written to `out`, by default a new tensor on the device.
         """
         plan = self._plan(images.shape[0], self.n_samples, is_symmetric=False)
         out = self._new(images.shape[0], self.n_samples) if out is None else out
@@ -148,21 +107,11 @@ class KernelOracle:
     def block(
         self, rows: Tensor | None, cols: Tensor | None, on_step: OnStep = _silent
     ) -> Tensor:
-        """Return the covariances (n1, n2) of samples given by index.
+        """Return the covariances (n1, n2) of samples given by index; None is all.
 
         An entry on the diagonal of the Gram matrix is the prior variance, exactly.
-
-        Parameters
-        ----------
-        rows, cols : Tensor of shape (n1,) and (n2,), or None
-            Indices of samples; None is all.
-        on_step : callable
-            Called instead of the oracle's own, whose caller asks for many such blocks.
-
-        Returns
-        -------
-        block : Tensor of shape (n1, n2)
-            The covariances.
+        `on_step` is called instead of the oracle's own, whose caller asks for many such
+        blocks.
         """
         n = self.n_samples
         if cols is not None and len(cols) < LANES <= (n if rows is None else len(rows)):
@@ -195,20 +144,8 @@ class KernelOracle:
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield covariances (b, n) and prior variances (b,), `n_rows` images at a time.
 
-        Parameters
-        ----------
-        images : Tensor of shape (n1, c, h, w)
-            The other images.
-        n_rows : int
-            Images at a time.
-        needs_diag : bool, default=True
-            Whether prior variances are wanted; they are zeros otherwise. With pools
-            one takes half the time of a pair.
-
-        Yields
-        ------
-        cross, diag : Tensor
-            Covariances and prior variances of the next images.
+        Without `needs_diag` the prior variances are zeros: with pools one takes half
+        the time of a pair. The images are (n1, c, h, w).
         """
         n = self.n_samples
         try:

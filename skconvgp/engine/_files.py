@@ -60,15 +60,7 @@ def holds_text(path: Path, text: str) -> bool:
 
 
 def read_tile(path: Path, shape: tuple[int, ...]) -> Tensor | None:
-    """Return the values of a tile; None if the file is missing, damaged or misplaced.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    shape : tuple of int
-        Shape of the values.
-    """
+    """Return the values of a tile; None if the file is missing, wrong or damaged."""
     try:
         with _opened(path) as (file, size):
             return _read(file, size, path, shape)

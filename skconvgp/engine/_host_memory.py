@@ -18,19 +18,12 @@ PROCESS_LIMITS = {"RLIMIT_AS": 0, "RLIMIT_DATA": 5}
 
 @dataclass(frozen=True)
 class GroupFiles:
-    """Names of the files of a control group of Linux.
+    """Names of the files of a control group of Linux."""
 
-    Parameters
-    ----------
-    limit, used : str
-        Files with the largest and the present number of bytes.
-    droppable : str
-        Entry of ``memory.stat`` with the bytes of the file cache, which the system
-        drops when memory is needed.
-    """
-
-    limit: str
-    used: str
+    limit: str  # file with the largest number of bytes
+    used: str  # file with the present number of bytes
+    # Entry of ``memory.stat`` with the bytes of the file cache, which the system drops
+    # when memory is needed.
     droppable: str
 
 

@@ -15,15 +15,9 @@ __all__ = ["host_values"]
 def host_values(values: Any, name: str) -> Any:
     """Return tensors and arrays of other packages as arrays; others as they are.
 
-    A tensor is detached: estimators compute no derivatives for torch's autograd.
-    Masked values are an error, because scikit-learn ignores masks.
-
-    Parameters
-    ----------
-    values : object
-        Samples, labels, targets or weights.
-    name : str
-        Their name in the error.
+    Values are samples, labels, targets or weights; their name stands in errors. A
+    tensor is detached: estimators compute no derivatives for torch's autograd. Masked
+    values are an error, because scikit-learn ignores masks.
     """
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise ValueError(

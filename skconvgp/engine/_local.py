@@ -35,28 +35,14 @@ def nearest(
     *,
     only_earlier: bool = False,
 ) -> Tensor:
-    """Return the indices of the most similar samples, a block of rows at a time.
+    """Return the indices (m, n_neighbors) of the most similar samples.
 
-    Parameters
-    ----------
-    similarities : callable
-        Returns the similarities (b, n) of a slice of the rows to all n samples.
-    shape : tuple of int
-        Number of rows and of samples (m, n).
-    n_neighbors : int
-        Neighbours of each row; at most as many as there are candidates.
-    memory_budget : int
-        Bytes for similarities.
-    indices : Tensor of shape (m,), optional
-        Indices of the rows, if they are samples themselves: no sample is its own
-        neighbour.
-    only_earlier : bool
-        Whether only samples with a smaller index are neighbours.
-
-    Returns
-    -------
-    neighbors : Tensor of shape (m, n_neighbors)
-        Indices of samples, each row in rising order.
+    Each row is in rising order. Rows are found a block of rows at a time:
+    `similarities` returns those (b, n) of a slice of the rows to all n samples, `shape`
+    is (m, n), and `memory_budget` the bytes for them. Rows that are samples themselves
+    have `indices` (m,): no sample is its own neighbour. With `only_earlier`, only
+    samples with a smaller index are neighbours. `n_neighbors` is at most the number of
+    candidates.
     """
     m, n = shape
     if indices is None and n_neighbors == n:
@@ -80,30 +66,14 @@ def kernel_neighborhoods(
 ) -> Iterator[tuple[slice, Tensor]]:
     """Yield Gram matrices (b, 1 + k, 1 + k) of images and of their neighbours.
 
+    Each comes with its slice of the images; slices come in any order. The image itself
+    comes first in a matrix, and diagonals are prior variances, exactly. `images`
+    returns a slice of the images (b, c, h, w), on the host. `neighbors` (m, k) are
+    indices of samples of the oracle.
+
     No tables are kept between the matrices: to compute the tables of scattered images
-    anew takes no longer than to gather copies of them.
-
-    Parameters
-    ----------
-    oracle : KernelOracle
-        Oracle of the samples among which the neighbours are.
-    images : callable
-        Returns a slice of the images (b, c, h, w), on the host.
-    neighbors : Tensor of shape (m, k)
-        Indices of the neighbours of each image.
-
-    Yields
-    ------
-    part : slice
-        Slice of the images. Slices come in any order.
-    grams : Tensor of shape (b, 1 + k, 1 + k)
-        Gram matrices; the image itself comes first. Diagonals are prior variances,
-        exactly.
-
-    Raises
-    ------
-    TileMemoryError
-        If not even a single pair fits in the budget.
+    anew takes no longer than to gather copies of them. Raises a `TileMemoryError` if
+    not even a single pair fits in the budget.
     """
     m, side = neighbors.shape[0], neighbors.shape[1] + 1
     config, n_bytes = oracle.config, oracle.images[:1].nbytes
@@ -150,21 +120,9 @@ def matrix_neighborhoods(
 ) -> Iterator[tuple[slice, Tensor]]:
     """Yield the Gram matrices of `kernel_neighborhoods` from a precomputed matrix.
 
-    Parameters
-    ----------
-    oracle : MatrixOracle
-        Oracle of the samples among which the neighbours are.
-    cross : callable
-        Returns the covariances (b, n) of a slice of the other samples with these.
-    diag : Tensor of shape (m,)
-        Prior variances of the other samples.
-    neighbors : Tensor of shape (m, k)
-        Indices of the neighbours of each of the other samples.
-
-    Yields
-    ------
-    part, grams : slice, Tensor
-        As in `kernel_neighborhoods`.
+    `cross` returns the covariances (b, n) of a slice of the other samples with the
+    samples of the oracle. `diag` (m,) are prior variances of the other samples, and
+    `neighbors` (m, k) the indices of their neighbours.
     """
     m, side = neighbors.shape[0], neighbors.shape[1] + 1
     config = oracle.config

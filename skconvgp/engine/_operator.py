@@ -16,17 +16,10 @@ class KernelGram:
 
     A product evaluates all n (n + 1) / 2 covariances, block by block, within the memory
     budget of the oracle.
-
-    Parameters
-    ----------
-    oracle : KernelOracle
-        Evaluates covariances.
-    scale : float, default=1.0
-        Divisor of the covariances.
     """
 
     oracle: KernelOracle
-    scale: float = 1.0
+    scale: float = 1.0  # divisor of the covariances
 
     @property
     def n_samples(self) -> int:

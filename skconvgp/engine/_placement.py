@@ -21,56 +21,28 @@ GPU_ROOM = 2**30
 
 @dataclass(frozen=True)
 class Placement:
-    """The device of a computation, and why it was chosen.
-
-    Parameters
-    ----------
-    device : torch.device
-        The device.
-    reason : str
-        Why "auto" does not use the GPU of the machine; empty otherwise.
-    is_optional : bool
-        Whether "auto" took a GPU, so that the CPU may replace it.
-    """
+    """The device of a computation, and why it was chosen."""
 
     device: torch.device
-    reason: str = ""
+    reason: str = ""  # why "auto" does not use the GPU of the machine; else empty
+    # Whether "auto" took a GPU, so that the CPU may replace it.
     is_optional: bool = False
 
 
 @dataclass(frozen=True)
 class Size:
-    """How many numbers a fit holds at once, beside its tiles.
+    """How many numbers a fit holds at once, beside its tiles."""
 
-    Parameters
-    ----------
-    held : int
-        On the host, if everything is computed on the CPU.
-    on_gpu : int
-        On the GPU, if one is used.
-    beside_gpu : int
-        On the host, if a GPU is used.
-    """
-
-    held: int
-    on_gpu: int
-    beside_gpu: int
+    held: int  # on the host, if everything is computed on the CPU
+    on_gpu: int  # on the GPU, if one is used
+    beside_gpu: int  # on the host, if a GPU is used
 
 
 def choose_placement(needed: int, free: int | None) -> Placement:
     """Return where "auto" computes: on a GPU with enough free memory, or on the CPU.
 
-    Parameters
-    ----------
-    needed : int
-        Bytes that must lie on the device at once.
-    free : int or None
-        Bytes free on the GPU; None if there is no GPU.
-
-    Returns
-    -------
-    placement : Placement
-        The device and, if a GPU is not used, the reason.
+    `needed` bytes must lie on the device at once. `free` bytes are free on the GPU;
+    None says that there is no GPU.
     """
     if free is None:
         return Placement(CPU)

@@ -56,48 +56,25 @@ STREAM_COPIES = 3  # the covariances, their transpose, and their half solutions
 
 @dataclass(frozen=True)
 class PullbackCosts:
-    """Bytes that the backward pass through a kernel needs.
+    """Bytes that the backward pass through a kernel needs."""
 
-    Parameters
-    ----------
-    pair_bytes : int
-        Graph and maps of one pair of a tile.
-    image_bytes : int
-        Graph of one image of a tile.
-    result_bytes : int
-        One image of a block and the derivative by it.
-    weight_bytes : int
-        Weight of one pair of a block.
-    worker_bytes : int
-        Workspace of each worker, for a tile of any size.
-    n_passes : int
-        How often the maps of a pair are computed one after another: for each layer,
-        for each derivative in forward mode, for each displacement in front of a pool.
-    """
-
-    pair_bytes: int
-    image_bytes: int
-    result_bytes: int
-    weight_bytes: int
-    worker_bytes: int = 0
+    pair_bytes: int  # graph and maps of one pair of a tile
+    image_bytes: int  # graph of one image of a tile
+    result_bytes: int  # one image of a block and the derivative by it
+    weight_bytes: int  # weight of one pair of a block
+    worker_bytes: int = 0  # workspace of each worker, for a tile of any size
+    # How often the maps of a pair are computed one after another: for each layer, for
+    # each derivative in forward mode, for each displacement in front of a pool.
     n_passes: int = 1
 
 
 @dataclass(frozen=True)
 class Block:
-    """A rectangle of pairs.
-
-    Parameters
-    ----------
-    rows, cols : slice
-        Images of each side.
-    is_diagonal : bool
-        Whether both sides are the same images, so that one triangle is enough.
-    """
+    """A rectangle of pairs of images."""
 
     rows: slice
     cols: slice
-    is_diagonal: bool
+    is_diagonal: bool  # whether both sides are the same images: one triangle is enough
 
     def tiles(self, size: int) -> list["Block"]:
         """Return the tiles, indexed from the corner; none lies below the diagonal."""
@@ -120,31 +97,18 @@ class Block:
 
 @dataclass(frozen=True)
 class TilePlan:
-    """How a matrix of pairs is cut into blocks and tiles.
-
-    Parameters
-    ----------
-    n_rows, n_cols : int
-        Size of the matrix.
-    is_symmetric : bool
-        Whether rows and columns are the same images; one triangle is then computed.
-    block : int
-        Largest side of a block.
-    tile : int
-        Largest side of a tile within a block.
-    keeps_tables : bool
-        Whether the tables of all images fit in the budget, and are computed once.
-    largest : int
-        The largest side of a block that memory allows. `block` is smaller if several
-        workers share the blocks.
-    """
+    """How a matrix of pairs is cut into blocks and tiles."""
 
     n_rows: int
     n_cols: int
+    # Whether rows and columns are the same images; one triangle is then computed.
     is_symmetric: bool
-    block: int
-    tile: int
+    block: int  # largest side of a block
+    tile: int  # largest side of a tile within a block
+    # Whether the tables of all images fit in the budget, and are computed once.
     keeps_tables: bool
+    # The largest side of a block that memory allows. `block` is smaller if several
+    # workers share the blocks.
     largest: int = 0
 
     def blocks(self) -> list[Block]:
@@ -180,31 +144,10 @@ def plan_tiles(
 ) -> TilePlan:
     """Cut a matrix of pairs so that its tiles stay within the memory budget.
 
-    Parameters
-    ----------
-    n_rows, n_cols : int
-        Size of the matrix.
-    is_symmetric : bool
-        Whether rows and columns are the same images.
-    costs : TileCosts
-        Bytes that the kernel needs.
-    memory_budget : int
-        Bytes for tables, maps, workspaces and blocks, beside the images and the
-        matrix.
-    n_workers : int
-        Blocks in work at the same time; they share the budget.
-    on_gpu : bool
-        Whether a GPU computes them; a GPU is slow if tiles are small.
-
-    Returns
-    -------
-    plan : TilePlan
-        The cuts.
-
-    Raises
-    ------
-    TileMemoryError
-        If not even a single pair fits for every worker.
+    `is_symmetric` says that rows and columns are the same images. The budget is for
+    tables, maps, workspaces and blocks, beside the images and the matrix; `n_workers`
+    blocks in work at the same time share it. A GPU is slow if tiles are small. Raises a
+    `TileMemoryError` if not even a single pair fits for every worker.
     """
     n_images = n_rows if is_symmetric else n_rows + n_cols
     all_tables = n_images * costs.image_bytes
@@ -262,30 +205,8 @@ def plan_pullback(
     Unless the budget is small, the cuts do not depend on the number of workers. The
     sums then agree to the last bit for any number of workers.
 
-    Parameters
-    ----------
-    n_rows, n_cols : int
-        Size of the matrix.
-    is_symmetric : bool
-        Whether rows and columns are the same images.
-    costs : PullbackCosts
-        Bytes that the kernel needs.
-    memory_budget : int
-        Bytes beside the images, the weights and the result.
-    n_workers : int
-        Blocks in work at the same time; they share the budget.
-    on_gpu : bool
-        Whether a GPU computes them; a GPU is slow if tiles are small.
-
-    Returns
-    -------
-    plan : TilePlan
-        The cuts; no tables are kept.
-
-    Raises
-    ------
-    TileMemoryError
-        If not even a single pair fits for every worker.
+    No tables are kept. The other settings and the error are as in `plan_tiles`; the
+    budget is for bytes beside the images, the weights and the result.
     """
     share = memory_budget // n_workers
     # A block holds images and derivatives of both sides, weights and their transpose.

@@ -13,18 +13,10 @@ __all__ = ["MatrixOracle"]
 
 @dataclass(frozen=True)
 class MatrixOracle:
-    """Looks entries up in a precomputed Gram matrix.
+    """Looks entries up in a precomputed Gram matrix."""
 
-    Parameters
-    ----------
-    matrix : Tensor of shape (n, n)
-        The Gram matrix, on the host.
-    config : ComputeConfig
-        Device and precision of the results.
-    """
-
-    matrix: Tensor
-    config: ComputeConfig
+    matrix: Tensor  # (n, n), on the host
+    config: ComputeConfig  # device and precision of the results
 
     @property
     def n_samples(self) -> int:

@@ -27,19 +27,11 @@ HOST = torch.device("cpu")
 
 @dataclass(frozen=True)
 class FactoredWeights:
-    """Weights A B^T + diag(d) (n, n), formed one block at a time.
+    """Weights A B^T + diag(d) (n, n) on the host, formed one block at a time."""
 
-    Parameters
-    ----------
-    left, right : Tensor of shape (n, r)
-        A and B, on the host.
-    diag : Tensor of shape (n,)
-        The diagonal d, on the host.
-    """
-
-    left: Tensor
-    right: Tensor
-    diag: Tensor
+    left: Tensor  # A (n, r)
+    right: Tensor  # B (n, r)
+    diag: Tensor  # d (n,)
 
     def __getitem__(self, sides: tuple[slice, slice]) -> Tensor:
         """Return the weights of slices of the rows and of the columns."""
@@ -61,31 +53,15 @@ def pull_back(
 ) -> tuple[Tensor, Tensor | None]:
     """Return the derivatives of sum(weights * covariances), summed in float64.
 
-    Parameters
-    ----------
-    backend : PullbackBackend
-        Pulls back a tile.
-    rows : Tensor of shape (n1, c, h, w)
-        Images, on the host.
-    cols : Tensor of shape (n2, c, h, w) or None
-        Other images. If None, both sides are `rows`, and derivatives are by both.
-    weights : Tensor of shape (n1, n2) or FactoredWeights
-        The weights, on the host; they need not be symmetric. Factored weights
-        require the same images on both sides.
-    config : ComputeConfig
-        Device, precision and memory.
-    runner : TileRunner
-        Runs the blocks; serial by default. Results are added in the order of the
-        blocks, whatever the order in which the runner returns them.
-    on_step : callable, optional
-        Called with (pairs done, pairs in all) after each block.
+    They are by the logarithms of the free hyperparameters (p,), and by the images of
+    the rows (n1, c, h, w), or None if the backend gives none.
 
-    Returns
-    -------
-    by_theta : Tensor of shape (p,)
-        By the logarithms of the free hyperparameters.
-    by_rows : Tensor of shape (n1, c, h, w) or None
-        By the images of the rows; None if the backend gives none.
+    `rows` (n1, c, h, w) and `cols` (n2, c, h, w) are on the host. If `cols` is None,
+    both sides are `rows`, and derivatives are by both. The weights (n1, n2) are on the
+    host too, and need not be symmetric. Factored weights require the same images on
+    both sides. Results are added in the order of the blocks, whatever the order in
+    which the runner returns them. `on_step` is called with (pairs done, pairs in all)
+    after each block.
     """
     plan = _plan(backend, rows, cols, config)
     by_theta, by_rows, done = None, None, 0

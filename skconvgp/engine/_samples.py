@@ -16,24 +16,13 @@ HOST = torch.device("cpu")
 
 
 class SampleOracle:
-    """Entries of a Gram matrix, with the points and the labels of its samples.
+    """Entries of a Gram matrix, with the points and the labels (n,) of its samples.
 
     Entries are copied to the host, where completions draw and index. A capability that
     is missing is not an attribute: a precomputed matrix has no ``points``, a regression
-    no ``labels``.
-
-    Parameters
-    ----------
-    oracle : KernelOracle or MatrixOracle
-        Evaluates the entries.
-    precision : torch.dtype
-        Least precise dtype that the entries have been rounded to.
-    on_step : callable
-        Called with (entries evaluated, entries allowed) after each block.
-    n_allowed : int
-        Entries that may be evaluated.
-    labels : Tensor of shape (n,), optional
-        Class codes.
+    no ``labels``. `precision` is the least precise dtype that the entries have been
+    rounded to. `on_step` is called with (entries evaluated, entries allowed) after each
+    block; `n_allowed` entries may be evaluated.
     """
 
     points: Callable[[], Tensor]

@@ -26,17 +26,10 @@ class TensorStore:
     On the host numpy copies the blocks, in one thread. torch would split the copy of a
     larger block among its threads, which spin for a while afterwards and take the cores
     from the workers that compute blocks.
-
-    Parameters
-    ----------
-    out : Tensor of shape (n1, n2) or (n1, n2, q)
-        The matrix.
-    is_symmetric : bool
-        Whether blocks above the diagonal are mirrored.
     """
 
-    out: Tensor
-    is_symmetric: bool
+    out: Tensor  # the matrix (n1, n2) or (n1, n2, q)
+    is_symmetric: bool  # whether blocks above the diagonal are mirrored
 
     def write(self, block: Block, values: Tensor) -> None:
         """Write a finished block and, above the diagonal, its mirror image."""
@@ -57,14 +50,8 @@ class ProductStore:
     Contributions are added in the order of the blocks, because the rounding of a sum
     depends on its order. A block that arrives early waits for those before it.
 
-    Parameters
-    ----------
-    columns : Tensor of shape (n, k)
-        Columns that the matrix is multiplied by.
-    out : Tensor of shape (n, k)
-        Zeros, to which the product is added.
-    blocks : iterable of Block
-        The blocks of one triangle, in order.
+    `blocks` are those of one triangle, in order. The product of the matrix with
+    `columns` (n, k) is added to `out` (n, k), which is given as zeros.
     """
 
     def __init__(self, columns: Tensor, out: Tensor, blocks: Iterable[Block]) -> None:

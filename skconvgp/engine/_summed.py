@@ -12,24 +12,12 @@ __all__ = ["SummedOracle"]
 
 @dataclass(frozen=True)
 class SummedOracle:
-    """The sum of a kernel's Gram matrix and of a completed Gram matrix.
-
-    Parameters
-    ----------
-    oracle : KernelOracle
-        Evaluates the kernel.
-    scale : float
-        Factor of its covariances.
-    features : Tensor of shape (n, r)
-        F: the completed matrix is F F^T.
-    residual_diag : Tensor of shape (n,)
-        Parts of the prior variances that F F^T leaves out.
-    """
+    """The sum of a kernel's Gram matrix and of a completed Gram matrix."""
 
     oracle: KernelOracle
-    scale: float
-    features: Tensor
-    residual_diag: Tensor
+    scale: float  # factor of the kernel's covariances
+    features: Tensor  # F (n, r): the completed matrix is F F^T
+    residual_diag: Tensor  # (n,), parts of the prior variances that F F^T leaves out
 
     @property
     def n_samples(self) -> int:

@@ -17,18 +17,10 @@ __all__ = ["ImagesPart", "Tables"]
 
 @dataclass(frozen=True)
 class ImagesPart:
-    """A slice of the images, on the host until a job needs it.
+    """A slice of the images, on the host until a job needs it."""
 
-    Parameters
-    ----------
-    images : Tensor of shape (b, c, h, w)
-        The images, a view.
-    config : ComputeConfig
-        Device and precision of the tables.
-    """
-
-    images: Tensor
-    config: ComputeConfig
+    images: Tensor  # (b, c, h, w), a view
+    config: ComputeConfig  # device and precision of the tables
 
     def load(self) -> Tensor:
         """Return the images on the device."""
@@ -36,16 +28,9 @@ class ImagesPart:
 
 
 class Tables:
-    """Tables of a set of images, computed block by block when they are asked for.
+    """Tables of images (n, c, h, w), computed block by block when they are asked for.
 
-    Parameters
-    ----------
-    backend : TileBackend
-        Computes them.
-    images : Tensor of shape (n, c, h, w)
-        The images, on the host.
-    config : ComputeConfig
-        Device and precision of the tables.
+    The images are on the host. `config` has the device and the precision of the tables.
     """
 
     def __init__(

@@ -55,21 +55,12 @@ WORKING_COPIES = 8  # maps of the size of one that is computed; others are held 
 
 @dataclass(frozen=True)
 class Stages:
-    """A network cut at its pools.
+    """A network cut at its pools."""
 
-    Parameters
-    ----------
-    segments : tuple of Segment
-        The layers in front of each pool, and behind the last one.
-    pools : tuple of Pool
-        The pools.
-    kind : {"nngp", "ntk"}
-        Which kernel of the network is computed.
-    """
-
+    # Layers in front of each pool, and behind the last one.
     segments: tuple[Segment, ...]
     pools: tuple[Pool, ...]
-    kind: str
+    kind: str  # "nngp" or "ntk"
 
     @property
     def n_positions(self) -> int:
@@ -204,14 +195,8 @@ class Stages:
     ) -> list[tuple[Feeds, Feeds]]:
         """Return which displacements each pool up to the last one reads, backwards.
 
-        Parameters
-        ----------
-        last : int
-            Index of a pool, behind which only equal positions are wanted.
-        is_half : bool
-            Whether images are paired with themselves.
-        dtype, device : torch.dtype, torch.device
-            Of the weights.
+        Behind pool `last` only equal positions are wanted. `is_half` says that images
+        are paired with themselves. `dtype` and `device` are those of the weights.
         """
         found: list[tuple[Feeds, Feeds]] = []
         wanted: list[tuple[Steps, ...]] = [(SAME,), (SAME,)]
@@ -240,16 +225,9 @@ class Stages:
 class _Stream:
     """The maps of a network, displacement by displacement.
 
-    Parameters
-    ----------
-    stages : Stages
-        The network.
-    last : int
-        Index of the pool behind which only equal positions are wanted.
-    read : callable
-        Returns the input maps of a displacement.
-    one, two : tuple of Prepared
-        Tables of the images of both sides, for each segment.
+    `read` returns the input maps of a displacement. `one` and `two` are tables of the
+    images of both sides, for each segment. Behind pool `last` only equal positions are
+    wanted.
     """
 
     def __init__(
@@ -338,12 +316,7 @@ class _Stream:
 def stages_of(network: Any, shape: MapShape) -> Stages:
     """Return a network with pools, cut at these; raise if it cannot be computed.
 
-    Parameters
-    ----------
-    network : MapLayer
-        The network, checked for maps of this size.
-    shape : (h, w)
-        Size of the images.
+    `shape` is the size (h, w) of the images, for which the network was checked.
     """
     segments: list[Segment] = []
     pools: list[Pool] = []

@@ -83,11 +83,6 @@ class LeakyFormula:
     """Expectations of leaky ReLUs.
 
     With the ReLU's expectation V_0, that of slope s is (1 - s)^2 V_0 + s c.
-
-    Parameters
-    ----------
-    slope : float
-        Slope s for negative numbers.
     """
 
     def __init__(self, slope: float) -> None:
@@ -115,14 +110,9 @@ class LeakyFormula:
 
 
 class LeakySlope:
-    """Derivatives by c of the expectations of leaky ReLUs: E[phi'(u) phi'(v)].
+    """Derivatives by c of expectations of leaky ReLUs of slope s: E[phi'(u) phi'(v)].
 
     Their slope by c is infinite at |c| = sqrt(a b), where 0 is returned instead.
-
-    Parameters
-    ----------
-    slope : float
-        Slope s for negative numbers.
     """
 
     def __init__(self, slope: float) -> None:

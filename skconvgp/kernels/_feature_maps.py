@@ -96,31 +96,14 @@ def feature_map(
     orthogonal: bool = True,
     exact_diag: bool = True,
 ) -> FeatureMap:
-    """Return random features of a kernel.
+    """Return about `n_features` random features of a kernel.
 
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel, with numbers for all settings.
-    image_shape : (c, h, w)
-        Shape of the images as the kernel sees them.
-    n_features : int
-        About how many features.
-    generator : torch.Generator
-        Source of randomness, on the host.
-    readout, width, n_networks : str and int
-        How networks are drawn: as in `NetworkSettings`.
-    orthogonal : bool, default=True
-        Whether frequencies of vector kernels are orthogonal.
-    exact_diag : bool, default=True
-        Whether the squared length of the features is the prior variance k(x, x).
-
-    Raises
-    ------
-    TypeError
-        For a kernel without random features.
-    ValueError
-        If there would be fewer than two features.
+    The settings of the kernel are all numbers. `image_shape` is the shape of the images
+    as the kernel sees them. The generator is one on the host. `readout`, `width` and
+    `n_networks` are those of `NetworkSettings`. With `orthogonal`, frequencies of
+    vector kernels are orthogonal. With `exact_diag`, the squared length of the features
+    is the prior variance k(x, x). Raises a `TypeError` for a kernel without random
+    features, and a `ValueError` if there would be fewer than two features.
     """
     if n_features < LEAST_FEATURES:
         raise ValueError(
@@ -172,21 +155,12 @@ def drawn_values(kernel: Kernel, image_shape: ImageShape, n_features: int) -> in
 
 @dataclass(frozen=True)
 class KernelSource:
-    """A kernel of which features are drawn, and the shape of its images.
+    """A kernel of which features are drawn, and the shape of its images."""
 
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel, with numbers for all settings.
-    image_shape : (c, h, w)
-        Shape of the images as the kernel sees them.
-    require_room : callable
-        Called with the kernel, the shape and the number of features before these are
-        drawn; raises an error if they are too many.
-    """
-
-    kernel: Kernel
-    image_shape: ImageShape
+    kernel: Kernel  # with numbers for all settings
+    image_shape: ImageShape  # of the images as the kernel sees them
+    # Called with the kernel, the shape and the number of features before these are
+    # drawn; raises an error if they are too many.
     require_room: Callable[[Kernel, ImageShape, int], None]
 
     def feature_map(

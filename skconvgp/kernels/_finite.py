@@ -38,24 +38,12 @@ SATURATING: dict[type, Callable[[Tensor], Tensor]] = {
 def sample_network(
     network: object, images: Tensor, *, width: int, generator: Generator
 ) -> Tensor:
-    """Draw the weights of a finite network and apply it to images.
+    """Draw the weights of a finite network, and apply it to images (n, c, h, w).
 
-    Parameters
-    ----------
-    network : Layer
-        The network, made of layers (a named network: its ``layers``).
-    images : Tensor of shape (n, c, h, w)
-        Inputs.
-    width : int
-        Channels of every layer, the last included.
-    generator : torch.Generator
-        Source of the weights.
-
-    Returns
-    -------
-    outputs : Tensor of shape (n, width, h, w)
-        For a network that ends in an affine layer, `width` draws from the
-        (nearly Gaussian) process at the images.
+    Every layer has `width` channels, the last included. The outputs (n, width, h, w) of
+    a network that ends in an affine layer are `width` draws from the (nearly Gaussian)
+    process at the images. The network is made of layers: of a named network, pass its
+    ``layers``.
     """
     match network:
         case Network():

@@ -196,12 +196,7 @@ def flip(images: Tensor) -> Tensor:
 def _require_mirrored(kernel: object, shape: ImageShape) -> None:
     """Raise a ValueError that names the part whose covariances flips change.
 
-    Parameters
-    ----------
-    kernel : Kernel or MapLayer
-        A kernel, or a layer of a network.
-    shape : (c, h, w)
-        Shape of the images or, for a layer, of its map.
+    The shape is that of the images or, for a layer, of its map.
     """
     # Exact types only: a class derived from one of ours may compute something else.
     rule = _RULES.get(type(kernel))

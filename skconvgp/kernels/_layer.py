@@ -126,15 +126,8 @@ class Layer(Kernel, ABC):
 def settings_by_name(hint: str) -> Callable[[LayerClass], LayerClass]:
     """Add a hint to the error of a layer that is given positional settings.
 
-    Parameters
-    ----------
-    hint : str
-        What users of other libraries may have meant.
-
-    Returns
-    -------
-    decorate : callable
-        Decorates a dataclass of which only the first setting is positional.
+    The decorator is for dataclasses of which only the first setting is positional. The
+    hint says what users of other libraries may have meant.
     """
 
     def decorate(layer: LayerClass) -> LayerClass:

@@ -28,62 +28,33 @@ SLICE = 2**16
 
 @dataclass(frozen=True)
 class NetworkSettings:
-    """How finite networks are drawn.
+    """How finite networks are drawn."""
 
-    Parameters
-    ----------
-    readout : {"auto", "draw", "exact"}, default="auto"
-        "draw" draws the readout too: features are outputs of the network. "exact" takes
-        the expectation over the readout: features are the last hidden maps. "auto" is
-        "exact" if these have a single position, and for networks without a readout.
-    width : int, default=64
-        Channels of hidden layers. With "exact", the last affine layer before the
-        readout has as many as make the number of features, if its channels are free.
-    n_networks : int, default=1
-        Number of networks whose features are concatenated.
-    """
-
+    # "draw" draws the readout too: features are outputs of the network. "exact" takes
+    # the expectation over the readout: features are the last hidden maps. "auto" is
+    # "exact" if these have a single position, and for networks without a readout.
     readout: str = "auto"
+    # Channels of hidden layers. With "exact", the last affine layer before the readout
+    # has as many as make the number of features, if its channels are free.
     width: int = 64
-    n_networks: int = 1
+    n_networks: int = 1  # whose features are concatenated
 
 
 @dataclass(frozen=True)
 class NetworkFeatures:
-    """Features of samples by random networks, which are drawn again from a seed.
+    """Features of samples by random networks, which are drawn again from a seed."""
 
-    Parameters
-    ----------
-    layers : tuple of Layer
-        All layers before the readout.
-    readout : Dense or None
-        The readout; None if features are the last maps themselves.
-    widths : tuple of int
-        Channels after each of the layers.
-    n_drawn : int
-        Number of readouts that are drawn for each network; 0 for the exact readout.
-    n_hidden : int
-        Values of the last hidden maps of a sample.
-    n_networks : int
-        Number of networks.
-    n_values : int
-        Number of values that are held at once for each sample.
-    n_shared : int
-        Number of values that are held besides, whatever the number of samples: the
-        weights of a layer, and its unfolded maps of one sample.
-    seed : int
-        Seed of the weights.
-    """
-
-    layers: tuple[object, ...]
-    readout: Dense | None
-    widths: tuple[int, ...]
-    n_drawn: int
-    n_hidden: int
+    layers: tuple[object, ...]  # all layers before the readout
+    readout: Dense | None  # None if features are the last maps
+    widths: tuple[int, ...]  # channels after each of the layers
+    n_drawn: int  # readouts for each network; 0 for the exact readout
+    n_hidden: int  # values of the last hidden maps of a sample
     n_networks: int
-    n_values: int
+    n_values: int  # number of values held at once for each sample
+    # Number of values held besides, whatever the number of samples: the weights of a
+    # layer, and its unfolded maps of one sample.
     n_shared: int
-    seed: int
+    seed: int  # of the weights
 
     @property
     def n_features(self) -> int:
@@ -125,27 +96,11 @@ def network_features(
     generator: Generator,
     settings: NetworkSettings,
 ) -> NetworkFeatures:
-    """Return features of samples by random networks of finite width.
+    """Return about `n_features` features of samples by random networks of finite width.
 
-    Parameters
-    ----------
-    network : Layer
-        The network.
-    image_shape : (c, h, w)
-        Shape of the images.
-    n_features : int
-        About how many features.
-    generator : torch.Generator
-        Draws the seed.
-    settings : NetworkSettings
-        Width, number and readout of the networks.
-
-    Raises
-    ------
-    TypeError
-        If a layer has no finite twin.
-    ValueError
-        If "exact" makes more features than are asked for with a single channel.
+    The generator draws the seed. Raises a `TypeError` if a layer has no finite twin,
+    and a `ValueError` if "exact" makes more features than are asked for with a single
+    channel.
     """
     layers = _flat(network)
     final = layers[-1] if layers else None

@@ -21,22 +21,13 @@ N_TERMS = 64  # of the series, which ends earlier for even powers
 
 @dataclass(frozen=True)
 class OpticalFeatures:
-    """Powers of moduli of complex random projections.
+    """Powers of moduli of complex random projections."""
 
-    Parameters
-    ----------
-    real, imaginary : Tensor of shape (d, r)
-        Parts of the projections, each of variance 1/2.
-    power : float
-        Power of the moduli.
-    centered : bool
-        Whether their mean is subtracted.
-    """
-
+    # Real and imaginary parts (d, r) of the projections, each of variance 1/2.
     real: Tensor
     imaginary: Tensor
     power: float
-    centered: bool
+    centered: bool  # whether the mean of the powers is subtracted
 
     @property
     def n_features(self) -> int:

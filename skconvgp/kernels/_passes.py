@@ -20,14 +20,7 @@ def n_passes(
     Each layer of a network computes its maps anew, and with pools it does so for each
     displacement in front of them.
 
-    Parameters
-    ----------
-    kernel : Kernel
-        The covariance function.
-    image_shape : (c, h, w)
-        Shape of the images.
-    n_positions : int, optional
-        Positions of a map; by default those of the image.
+    `n_positions` is the number of positions of a map, by default that of the image.
     """
     size = math.prod(image_shape[1:]) if n_positions is None else n_positions
     return max(1, _n_layer_pairs(kernel, image_shape) // size)

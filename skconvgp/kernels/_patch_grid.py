@@ -21,30 +21,14 @@ USUAL_SIZE = 5
 
 @dataclass(frozen=True)
 class PatchGrid:
-    """Layout of the patches of images of one shape.
+    """Layout of the patches of images of one shape."""
 
-    Parameters
-    ----------
-    size : (ph, pw)
-        Height and width of a patch.
-    shape : (h', w')
-        Number of patches along the height and the width.
-    channels : int
-        Channels of a patch.
-    n_groups : int
-        Number of independent response functions.
-    n_stacked : int
-        Channels whose patches one response function sees at each position.
-    stride : int
-        Distance between neighbouring patches, in pixels.
-    """
-
-    size: tuple[int, int]
-    shape: tuple[int, int]
-    channels: int
-    n_groups: int
-    n_stacked: int
-    stride: int
+    size: tuple[int, int]  # height and width of a patch
+    shape: tuple[int, int]  # number of patches along the height and the width
+    channels: int  # of a patch
+    n_groups: int  # independent response functions
+    n_stacked: int  # channels whose patches one response function sees at each position
+    stride: int  # distance between neighbouring patches, in pixels
 
     @property
     def n_positions(self) -> int:
@@ -68,15 +52,7 @@ class PatchGrid:
 def patch_grid(
     image_shape: ImageShape, patch_size: Any, stride: int, color: str
 ) -> PatchGrid:
-    """Return the layout of patches; raise if a setting cannot be used.
-
-    Parameters
-    ----------
-    image_shape : (c, h, w)
-        Shape of the images.
-    patch_size, stride, color : object
-        As in `PatchKernel`.
-    """
+    """Return the layout of patches for settings of `PatchKernel`, or raise an error."""
     require_positive_int("stride", stride)
     if color not in COLORS:
         raise ValueError(f"`color` must be one of {COLORS!r}, got {color!r}.")

@@ -428,14 +428,9 @@ def _mapped(patch_map: PatchMap | str | None, patches: Tensor) -> Tensor:
 def rows_of(
     one: Prepared, two: Prepared | None = None
 ) -> Iterator[tuple[Prepared, Prepared]]:
-    """Yield the patches of each prepared image, and of those that it meets.
+    """Yield the patches of each prepared image of `one`, and of the images of `two`.
 
-    Parameters
-    ----------
-    one : Prepared
-        Images, as `PatchKernel` prepares them.
-    two : Prepared, optional
-        Images that each of them meets; by default it meets itself.
+    Without `two` each image meets itself. `PatchKernel` prepares the images.
     """
     first, images = halves(one)
     second = first if two is None else halves(two)[0]

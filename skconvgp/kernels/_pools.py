@@ -62,13 +62,7 @@ class Pool(Protocol):
 
 @dataclass(frozen=True)
 class Windows:
-    """Averages over windows.
-
-    Parameters
-    ----------
-    axis : Axis
-        The windows; positions outside of the map count as zeros.
-    """
+    """Averages over windows; positions outside of the map count as zeros."""
 
     axis: Axis
 
@@ -94,18 +88,10 @@ class Windows:
 
 @dataclass(frozen=True)
 class Lattice:
-    """Averages over positions that are a number of positions apart, then their mean.
+    """Averages over positions that are a number of positions apart, then their mean."""
 
-    Parameters
-    ----------
-    size : int
-        Number of positions of the map.
-    step : int
-        Distance of the positions that are averaged.
-    """
-
-    size: int
-    step: int
+    size: int  # number of positions of the map
+    step: int  # distance of the positions that are averaged
 
     @property
     def n_outputs(self) -> int:
@@ -129,28 +115,15 @@ def feeds(
     dtype: torch.dtype,
     device: torch.device,
 ) -> Feeds:
-    """Return which steps in front of a pool are part of which behind it.
+    """Return which steps in front of a pool are part of which behind it, with weights.
 
-    Parameters
-    ----------
-    axis : PoolAxis
-        The pool along one axis.
-    wanted : tuple of tuple of int
-        Groups of steps behind the pool.
-    most_pairs : int
-        Number of pairs of a group of several steps in front of it.
-    is_cyclic : tuple of bool
-        Whether steps wrap around, in front of the pool and behind it.
-    is_half : bool
-        Whether images are paired with themselves and the one wanted displacement is 0
-        along both axes: opposite displacements then contribute the same.
-    dtype, device : torch.dtype, torch.device
-        Of the weights.
-
-    Returns
-    -------
-    feeds : dict of tuple of int to list of (tuple of int, Tensor)
-        Groups in the order in which their maps are to be computed.
+    `wanted` are groups of steps behind the pool. The keys of the result are groups of
+    steps in front of it, in the order in which their maps are to be computed; a group
+    of several steps has at most `most_pairs` pairs. `is_cyclic` says whether steps wrap
+    around, in front of the pool and behind it. `is_half` says that images are paired
+    with themselves, and that the one wanted displacement is 0 along both axes: opposite
+    displacements then contribute the same. `dtype` and `device` are those of the
+    weights.
     """
     before, behind = is_cyclic
     targets = [

@@ -24,20 +24,11 @@ NEGLIGIBLE = 1e-12  # share of the variance; less is rounding
 
 
 class Series(NamedTuple):
-    """Series of an activation for each position of the images.
+    """Series of an activation for each position of the images."""
 
-    Parameters
-    ----------
-    var : Tensor of shape (h, w, n)
-        Variances.
-    coefficients : Tensor of shape (k, h, w, n)
-        Coefficients of Hermite polynomials, lowest degree first.
-    error : Tensor of shape (n,)
-        Bound on the error of the variances after the layer, as a share of them.
-    """
-
-    var: Tensor
-    coefficients: Tensor
+    var: Tensor  # variances (h, w, n)
+    coefficients: Tensor  # (k, h, w, n), of Hermite polynomials, lowest degree first
+    # (n,), bound on the error of the variances after the layer, as a share of them.
     error: Tensor
 
 
@@ -46,22 +37,10 @@ def hermite_series(
 ) -> Series:
     r"""Return :math:`\alpha_k = E[\phi(\sqrt a z) He_k(z)] / \sqrt{k!}`, and two more.
 
-    Parameters
-    ----------
-    function : callable
-        The activation.
-    var : Tensor of shape (h, w, n)
-        Variances a.
-    n_terms : int
-        Number of coefficients. The part of the variance that they do not cover is
-        assigned to the next even and the next odd coefficient, so that variances are
-        exact.
-
-    Returns
-    -------
-    series : Series
-        A series with n_terms + 2 coefficients. The error is the part of the variance
-        that they do not cover, and the difference from a rule with half as many nodes.
+    `var` (h, w, n) holds the variances a. The series has `n_terms` + 2 coefficients:
+    the part of the variance that the first ones do not cover is assigned to the next
+    even and the next odd coefficient, so that variances are exact. The error is that
+    part, and the difference from a rule with half as many nodes.
     """
     flat = var.reshape(-1)
     panel = 2.0 * WIDEST / LONGEST * flat.detach().clamp(min=0.0).sqrt()

@@ -20,13 +20,8 @@ def recomputed(compute: Callable[[Swap], Tensor], inputs: list[Tensor]) -> Tenso
 
     torch's checkpoints do the same and import its compiler, which takes seconds.
 
-    Parameters
-    ----------
-    compute : callable
-        Computes the tensor, with other tensors instead of those whose ``id`` is a key
-        of its argument.
-    inputs : list of Tensor
-        All tensors by which the result may be differentiated.
+    `compute` computes it, with other tensors instead of those whose ``id`` is a key of
+    its argument. `inputs` are all tensors by which the result may be differentiated.
     """
     if not (torch.is_grad_enabled() and any(one.requires_grad for one in inputs)):
         return compute({})

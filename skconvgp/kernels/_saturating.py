@@ -49,37 +49,21 @@ TWO_OVER_PI = 2.0 / math.pi
 
 
 class Side(NamedTuple):
-    """Factors of one side in a term, which depend on its variance a.
+    """Factors of one side in a term, which depend on its variance a."""
 
-    Parameters
-    ----------
-    weight, rate : float
-        Of the term.
-    x, y : Tensor
-        Share of the variance that saturates, and the rest.
-    """
-
-    weight: float
-    rate: float
-    x: Tensor
-    y: Tensor
+    weight: float  # of the term
+    rate: float  # of the term
+    x: Tensor  # share of the variance that saturates
+    y: Tensor  # the rest of the variance
 
 
 class Joint(NamedTuple):
-    """A term of each side.
-
-    Parameters
-    ----------
-    one, two : Side
-        The terms.
-    sine, cosine : Tensor
-        T, and the root of 1 - T^2.
-    """
+    """A term of each side."""
 
     one: Side
     two: Side
-    sine: Tensor
-    cosine: Tensor
+    sine: Tensor  # T
+    cosine: Tensor  # the root of 1 - T^2
 
     @property
     def weight(self) -> float:
@@ -95,15 +79,9 @@ class Joint(NamedTuple):
 
 @dataclass(frozen=True)
 class Mixture:
-    """Sum of weighted error functions that is tanh(x / width).
+    """Sum of weighted error functions that is tanh(x / width)."""
 
-    Parameters
-    ----------
-    width : float
-        1, or 2 for the tanh in a logistic function.
-    """
-
-    width: float
+    width: float  # 1, or 2 for the tanh in a logistic function
 
     def sides(self, a: Tensor) -> list[Side]:
         """Return the factors of one side in each term."""

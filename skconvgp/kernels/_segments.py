@@ -57,25 +57,13 @@ def is_pool(layer: Any, shape: MapShape) -> bool:
 
 @dataclass(frozen=True)
 class Segment:
-    """Layers between two pools.
-
-    Parameters
-    ----------
-    layers : tuple of MapLayer
-        The layers, in order.
-    shape, out : (h, w)
-        Sizes of the maps in front of them and behind them.
-    strides : tuple of int
-        Rows and columns in front of them for each row and column behind them.
-    is_cyclic : bool
-        Whether displacements wrap around, as circular padding needs.
-    """
+    """Layers between two pools."""
 
     layers: tuple[MapLayer, ...]
-    shape: MapShape
-    out: MapShape
-    strides: tuple[int, int]
-    is_cyclic: bool
+    shape: MapShape  # size of the maps in front of the layers
+    out: MapShape  # size of the maps behind them
+    strides: tuple[int, int]  # rows and columns in front for each row and column behind
+    is_cyclic: bool  # whether displacements wrap around, as circular padding needs
 
     @property
     def depth(self) -> int:
@@ -171,13 +159,8 @@ def largest_map(segment: Segment, rows: Feeds, cols: Feeds) -> int:
 def most_open(behind: Segment, rows: Feeds, cols: Feeds) -> int:
     """Return the most positions of maps behind a pool that are held at once.
 
-    Parameters
-    ----------
-    behind : Segment
-        The layers behind the pool.
-    rows, cols : Feeds
-        Which displacements in front of the pool are part of which behind it, in the
-        order in which they come.
+    `rows` and `cols` say which displacements in front of the pool are part of which
+    behind it, in the order in which they come.
     """
     height, width = behind.shape
     spans: dict[Steps, tuple[int, int]] = {}  # first and last row that is part of one

@@ -37,15 +37,8 @@ def normal_directions(
 ) -> Tensor:
     """Return standard normal columns (size, count).
 
-    Parameters
-    ----------
-    size, count : int
-        Shape of the result.
-    generator : torch.Generator
-        Source of randomness.
-    orthogonal : bool
-        Whether columns are orthogonal to each other, as many at a time as can be; each
-        column alone has the same distribution as without.
+    With `orthogonal`, columns are orthogonal to each other, as many at a time as can
+    be; each column alone has the same distribution as without.
 
     References
     ----------
@@ -67,11 +60,6 @@ def _vectors(images: Tensor) -> Tensor:
 class FourierFeatures:
     """Cosines and sines of random frequencies, of a stationary kernel of variance 1.
 
-    Parameters
-    ----------
-    frequencies : Tensor of shape (d, m)
-        Draws from the spectral density of the kernel.
-
     References
     ----------
     Rahimi and Recht, "Random features for large-scale kernel machines", 2007.
@@ -79,7 +67,7 @@ class FourierFeatures:
     (pairs have a smaller variance than cosines with random phases).
     """
 
-    frequencies: Tensor
+    frequencies: Tensor  # (d, m), draws from the spectral density of the kernel
 
     @property
     def n_features(self) -> int:
@@ -99,18 +87,10 @@ class FourierFeatures:
 
 @dataclass(frozen=True)
 class ErfFeatures:
-    """Random hidden units with the error function as activation.
+    """Random hidden units with the error function as activation."""
 
-    Parameters
-    ----------
-    weights : Tensor of shape (d, r)
-        Weights of the units.
-    biases : Tensor of shape (r,)
-        Their biases.
-    """
-
-    weights: Tensor
-    biases: Tensor
+    weights: Tensor  # (d, r)
+    biases: Tensor  # (r,)
 
     @property
     def n_features(self) -> int:
@@ -130,18 +110,10 @@ class ErfFeatures:
 
 @dataclass(frozen=True)
 class LinearFeatures:
-    """The samples and a constant: the features of a linear kernel, without error.
+    """The samples and a constant: the features of a linear kernel, without error."""
 
-    Parameters
-    ----------
-    size : int
-        Number d of values of a sample.
-    weight_variance, bias_variance : float
-        Variances of the linear function.
-    """
-
-    size: int
-    weight_variance: float
+    size: int  # number d of values of a sample
+    weight_variance: float  # of the linear function
     bias_variance: float
 
     @property
@@ -167,13 +139,7 @@ class LinearFeatures:
 
 @dataclass(frozen=True)
 class Concatenated:
-    """Features of a sum of kernels: those of all terms.
-
-    Parameters
-    ----------
-    parts : tuple of FeatureMap
-        Maps of the terms.
-    """
+    """Features of a sum of kernels: the features of all terms."""
 
     parts: tuple[FeatureMap, ...]
 
@@ -194,15 +160,7 @@ class Concatenated:
 
 @dataclass(frozen=True)
 class Scaled:
-    """Features of a kernel that is multiplied by a number.
-
-    Parameters
-    ----------
-    features : FeatureMap
-        Map of the kernel.
-    factor : float
-        The number.
-    """
+    """Features of a kernel that is multiplied by a number."""
 
     features: FeatureMap
     factor: float
@@ -224,21 +182,11 @@ class Scaled:
 
 @dataclass(frozen=True)
 class Sketch:
-    """Sums of features with random signs, in as many random groups as are wanted.
-
-    Parameters
-    ----------
-    features : FeatureMap
-        The features.
-    groups : Tensor of shape (r,)
-        Group of each feature.
-    signs : Tensor of shape (r,)
-        Sign of each feature, 1 or -1.
-    """
+    """Sums of features with random signs, in as many random groups as are wanted."""
 
     features: FeatureMap
-    groups: Tensor
-    signs: Tensor
+    groups: Tensor  # (r,), group of each feature
+    signs: Tensor  # (r,), 1 or -1
 
     @classmethod
     def draw(cls, features: FeatureMap, size: int, generator: Generator) -> Self:
@@ -261,13 +209,6 @@ class Sketch:
 class SketchedProduct:
     """Features of a product of kernels: a sketch of all products of their features.
 
-    Parameters
-    ----------
-    factors : tuple of Sketch
-        Sketches of the factors' features.
-    size : int
-        Number of features.
-
     References
     ----------
     Pham and Pagh, "Fast and scalable polynomial kernels via explicit feature maps",
@@ -275,7 +216,7 @@ class SketchedProduct:
     """
 
     factors: tuple[Sketch, ...]
-    size: int
+    size: int  # number of features
 
     @property
     def n_features(self) -> int:
@@ -296,15 +237,7 @@ class SketchedProduct:
 
 @dataclass(frozen=True)
 class Rescaled:
-    """Features whose squared length is the prior variance k(x, x).
-
-    Parameters
-    ----------
-    features : FeatureMap
-        Map of the kernel.
-    kernel : Kernel
-        The kernel.
-    """
+    """Features whose squared length is the prior variance k(x, x)."""
 
     features: FeatureMap
     kernel: Kernel

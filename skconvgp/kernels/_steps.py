@@ -23,14 +23,8 @@ SAME: Steps = (0,)
 def paired(size: int, steps: Steps, *, is_cyclic: bool) -> tuple[Tensor, Tensor]:
     """Return the positions that steps pair, those of the first and the second image.
 
-    Parameters
-    ----------
-    size : int
-        Number of positions.
-    steps : tuple of int
-        The steps.
-    is_cyclic : bool
-        Whether positions wrap around; otherwise those that leave the axis are left out.
+    If positions do not wrap around, those that leave the axis of `size` positions are
+    left out.
     """
     whole = int_range(size)
     first = [
@@ -55,18 +49,9 @@ def whole_size(n_pairs: int, steps: Steps, *, is_cyclic: bool) -> int:
 def grouped(
     steps: Iterable[int], size: int, most_pairs: int, *, is_cyclic: bool
 ) -> list[Steps]:
-    """Cut steps into groups of a limited number of pairs, or of one step.
+    """Cut steps into groups of at most `most_pairs` pairs of positions, or of one step.
 
-    Parameters
-    ----------
-    steps : iterable of int
-        The steps, in order.
-    size : int
-        Number of positions of the axis.
-    most_pairs : int
-        Number of pairs of a group of several steps.
-    is_cyclic : bool
-        Whether positions wrap around.
+    The axis has `size` positions, which wrap around if `is_cyclic`.
     """
     groups: list[Steps] = []
     for step in steps:
@@ -88,16 +73,8 @@ def facing(
 ) -> tuple[Tensor, Tensor]:
     """Return two maps at the positions that a displacement pairs.
 
-    Parameters
-    ----------
-    one, two : Tensor
-        Maps, with rows in dimension `first_dim` and columns in the next one.
-    displacement : tuple of tuple of int
-        Steps along the rows and along the columns.
-    first_dim : int
-        Dimension of the rows.
-    is_cyclic : bool, default=False
-        Whether positions wrap around.
+    The displacement is the steps along the rows, in dimension `first_dim` of the maps,
+    and those along the columns, in the next one. Positions wrap around if `is_cyclic`.
     """
     for dim, steps in enumerate(displacement, first_dim):
         if steps == SAME:

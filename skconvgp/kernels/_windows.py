@@ -16,27 +16,15 @@ __all__ = ["Axis", "windows_along"]
 
 @dataclass(frozen=True)
 class Axis:
-    """Inputs that each output of a convolution sums, along one axis.
+    """Inputs that each output of a convolution sums, along one axis."""
 
-    Parameters
-    ----------
-    size : int
-        Number of positions of the map.
-    kernel, stride, dilation : int
-        Number of elements of a window, distance between windows, distance between
-        elements.
-    before, after : int
-        Numbers of positions that are added before the first and after the last one.
-    is_circular : bool
-        Whether positions wrap around; otherwise the added positions are zero.
-    """
-
-    size: int
-    kernel: int
-    stride: int
-    before: int
-    after: int
-    dilation: int
+    size: int  # number of positions of the map
+    kernel: int  # number of elements of a window
+    stride: int  # distance between windows
+    before: int  # positions that are added before the first one
+    after: int  # positions that are added after the last one
+    dilation: int  # distance between elements of a window
+    # Whether positions wrap around; otherwise the added ones are zero.
     is_circular: bool
 
     @property
@@ -103,14 +91,8 @@ class Axis:
     def paired_matrix(self, like: Tensor, steps: Steps, *, is_cyclic: bool) -> Tensor:
         """Return the sums of maps of pairs, a matrix with one block for each step.
 
-        Parameters
-        ----------
-        like : Tensor
-            Has the dtype and the device of the matrix.
-        steps : tuple of int
-            Steps between the positions of the input.
-        is_cyclic : bool
-            Whether they wrap around.
+        The steps are between positions of the input, which wrap around if `is_cyclic`.
+        `like` has the dtype and the device of the matrix.
         """
         return _paired_matrix(self, like.dtype, like.device, steps, is_cyclic)
 
@@ -170,22 +152,7 @@ def _joined(blocks: list[Tensor]) -> Tensor:
 def windows_along(
     size: int, kernel: int, *, stride: int, padding: str | int, dilation: int
 ) -> Axis:
-    """Return the windows along one axis of a map.
-
-    Parameters
-    ----------
-    size, kernel, stride : int
-        As for `Axis`.
-    padding : {"same", "valid", "circular"} or int
-        As for `Conv2d`.
-    dilation : int
-        As for `Axis`.
-
-    Returns
-    -------
-    axis : Axis
-        The windows.
-    """
+    """Return the windows along an axis of `size` positions, padded as in `Conv2d`."""
     span = dilation * (kernel - 1)
     before = dilation * ((kernel - 1) // 2)
     after = span - before

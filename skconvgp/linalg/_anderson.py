@@ -13,13 +13,8 @@ RIDGE = 2**12  # of the normal equations, in rounding errors of their diagonal
 class Anderson:
     """Accelerates an iteration x <- g(x) by combining its last values.
 
-    If the residual g(x) - x has grown, all earlier values are dropped, and the next
-    value is g(x) itself.
-
-    Parameters
-    ----------
-    depth : int, default=6
-        Number of earlier values that are combined with the newest one.
+    The newest value is combined with `depth` earlier ones. If the residual g(x) - x has
+    grown, all earlier values are dropped, and the next value is g(x) itself.
 
     References
     ----------

@@ -17,21 +17,11 @@ PROGRESS = 0.5  # a restart must at least halve the residual of one column
 
 @dataclass(frozen=True)
 class BlockSolution:
-    """Result of block conjugate gradients, converged or not.
+    """Result of block conjugate gradients, converged or not."""
 
-    Parameters
-    ----------
-    value : Tensor of shape (n, k)
-        The iterate with the smallest residual.
-    n_iter : int
-        Iterations: products with a block of columns.
-    residual : Tensor of shape (k,)
-        Norms of rhs - A value, relative to the norms of rhs.
-    """
-
-    value: Tensor
-    n_iter: int
-    residual: Tensor
+    value: Tensor  # (n, k), the iterate with the smallest residual
+    n_iter: int  # iterations: products with a block of columns
+    residual: Tensor  # (k,), norms of rhs - A value, relative to the norms of rhs
 
 
 def block_cg(
@@ -42,30 +32,17 @@ def block_cg(
     tolerance: float,
     max_iter: int,
 ) -> BlockSolution:
-    """Solve A x = rhs for a positive definite A and many right-hand sides.
+    """Solve A x = rhs for a positive definite A and many right-hand sides (n, k).
 
-    Directions that become dependent are dropped, so that equal columns do no harm.
-    The residuals that the iteration updates drift away from the true ones. Columns
-    whose true residual is above the tolerance are therefore solved again from it, until
-    such a restart helps none of them.
+    `matmul` returns A times columns (n, b), and `precondition` P^-1 times columns, with
+    P near A. The tolerance is for the norm of a residual, relative to its right-hand
+    side. `max_iter` is for all columns together. The best iterate is returned with its
+    true residuals.
 
-    Parameters
-    ----------
-    matmul : callable
-        Returns A times columns (n, b).
-    rhs : Tensor of shape (n, k)
-        Right-hand sides.
-    precondition : callable
-        Returns P^-1 times columns (n, b), with P near A.
-    tolerance : float
-        Largest norm of a residual, relative to its right-hand side.
-    max_iter : int
-        Largest number of iterations, for all columns together.
-
-    Returns
-    -------
-    solution : BlockSolution
-        The best iterate, with its true residuals.
+    Directions that become dependent are dropped, so that equal columns do no harm. The
+    residuals that the iteration updates drift away from the true ones. Columns whose
+    true residual is above the tolerance are therefore solved again from it, until such
+    a restart helps none of them.
 
     References
     ----------

@@ -39,26 +39,10 @@ MOST_FOR_EIGENVALUES = 4000
 def shifted_cholesky_(matrix: Tensor, shift: Tensor) -> tuple[Tensor, float]:
     """Factor ``matrix + diag(shift)`` without copying the matrix.
 
-    The diagonal of `matrix` is overwritten meanwhile and restored at the end.
-
-    Parameters
-    ----------
-    matrix : Tensor of shape (n, n)
-        Symmetric, finite.
-    shift : Tensor of shape (n,)
-        Added to the diagonal.
-
-    Returns
-    -------
-    factor : Tensor of shape (n, n)
-        Lower triangular L with L L^T = matrix + diag(shift) + jitter I.
-    jitter : float
-        Number that was added to the diagonal; 0 if none was needed.
-
-    Raises
-    ------
-    NotPSDError
-        If the largest jitter does not help.
+    The diagonal of the symmetric, finite `matrix` (n, n) is overwritten meanwhile and
+    restored at the end. Returns the lower triangular L (n, n) with L L^T = matrix +
+    diag(shift) + jitter I, and the jitter, 0 if none was needed. Raises a `NotPSDError`
+    if the largest jitter does not help.
     """
     scale = float(matrix.diagonal().mean())
     return _factor_(matrix, shift, scale, LEAST_PIVOT)
@@ -67,24 +51,10 @@ def shifted_cholesky_(matrix: Tensor, shift: Tensor) -> tuple[Tensor, float]:
 def shifted_choleskys(matrices: Tensor, shifts: Tensor) -> tuple[Tensor, float]:
     """Factor many small matrices; each gets the jitter that it needs.
 
-    Parameters
-    ----------
-    matrices : Tensor of shape (b, k, k)
-        Symmetric, finite.
-    shifts : Tensor of shape (b, k)
-        Added to the diagonals.
-
-    Returns
-    -------
-    factors : Tensor of shape (b, k, k)
-        Lower triangular.
-    jitter : float
-        The largest number that was added to a diagonal; 0 if none was needed.
-
-    Raises
-    ------
-    NotPSDError
-        If the largest jitter does not help one of the matrices.
+    The matrices (b, k, k) are symmetric and finite; the shifts (b, k) are added to
+    their diagonals. Returns lower triangular factors (b, k, k), and the largest jitter
+    that was added, 0 if none was needed. Raises a `NotPSDError` if the largest jitter
+    does not help one of the matrices.
     """
     shifted = matrices + torch.diag_embed(shifts)
     factors, info = torch.linalg.cholesky_ex(shifted)

@@ -14,17 +14,10 @@ FAINT = 1e-30
 def standardized(values: Tensor, added: float, dims: tuple[int, ...]) -> Tensor:
     """Return values of mean 0, divided by the root of their variance and a number.
 
-    Means and variances are those of double precision: squares of single numbers may
-    overflow or vanish, and equal ones have exactly their mean.
-
-    Parameters
-    ----------
-    values : Tensor
-        The values.
-    added : float
-        Added to the variances, >= 0. If both are zero, the result is zero.
-    dims : tuple of int
-        Dimensions over which means are taken.
+    Means are taken over `dims`. The number `added` >= 0 is added to the variances; if
+    both are zero, the result is zero. Means and variances are those of double
+    precision: squares of single numbers may overflow or vanish, and equal ones have
+    exactly their mean.
     """
     is_faint = math.sqrt(added) < FAINT
     exact = values.to(torch.float64) if is_faint else values

@@ -32,23 +32,14 @@ def rademacher(n: int, n_probes: int, generator: torch.Generator) -> Tensor:
 
 @dataclass(frozen=True)
 class LogQuadrature:
-    """Quadratic forms z^T log(A) z of probes, and the largest eigenvalue of A.
+    """Quadratic forms z^T log(A) z of probes, and the largest eigenvalue of A."""
 
-    Parameters
-    ----------
-    forms, coarse : Tensor of shape (k,)
-        Quadratic forms after all steps, and after half of them.
-    largest : float
-        The largest Ritz value plus the norm of its residual: the largest eigenvalue of
-        A, or a number above it if the steps have not converged.
-    n_steps : int
-        Number of products of A with one column for each probe.
-    """
-
-    forms: Tensor
-    coarse: Tensor
+    forms: Tensor  # (k,), quadratic forms after all steps
+    coarse: Tensor  # (k,), after half of them
+    # The largest Ritz value plus the norm of its residual: the largest eigenvalue of A,
+    # or a number above it if the steps have not converged.
     largest: float
-    n_steps: int
+    n_steps: int  # number of products of A with one column for each probe
 
 
 def log_quadrature(
@@ -57,27 +48,13 @@ def log_quadrature(
     n_steps: int,
     tolerance: float = 0.0,
 ) -> LogQuadrature:
-    """Return z^T log(A) z of probes, by stochastic Lanczos quadrature.
+    """Return z^T log(A) z of probes z (n, k), by stochastic Lanczos quadrature.
 
     For Rademacher probes the mean of the forms is an unbiased estimate of log |A|,
     except for the error of the quadrature, which falls with the number of steps.
-
-    Parameters
-    ----------
-    matmul : callable
-        Returns A times columns (n, k).
-    probes : Tensor of shape (n, k)
-        Probes z.
-    n_steps : int
-        Largest number of steps; each vector is made orthogonal to all before it.
-    tolerance : float, default=0.0
-        Stop once the last few steps have changed the mean by no more than this share
-        of its standard error.
-
-    Returns
-    -------
-    quadrature : LogQuadrature
-        The forms.
+    `matmul` returns A times columns (n, k). Each of the at most `n_steps` vectors is
+    made orthogonal to all before it. The steps end once the last few of them have
+    changed the mean by no more than `tolerance` times its standard error.
 
     References
     ----------
@@ -158,28 +135,15 @@ def inverse_root(
     tolerance: float,
     max_iter: int,
 ) -> Tensor:
-    r"""Return :math:`A^{-1/2}` times columns, by block Lanczos.
+    r"""Return :math:`A^{-1/2}` times columns (n, k), by block Lanczos.
+
+    `matmul` returns A times columns (n, b). The iteration stops at `max_iter` blocks,
+    or at `tolerance`, the residual of conjugate gradients relative to the norm of a
+    column.
 
     After any number of steps, R^T R of the result R is the quadratic form of conjugate
     gradients after as many steps. It is bounded above by rhs^T A^-1 rhs in the Loewner
     order. The basis, of at most n columns, is held in memory.
-
-    Parameters
-    ----------
-    matmul : callable
-        Returns A times columns (n, b).
-    rhs : Tensor of shape (n, k)
-        Columns.
-    tolerance : float
-        Residual of conjugate gradients, relative to the norm of a column, at which to
-        stop.
-    max_iter : int
-        Largest number of blocks.
-
-    Returns
-    -------
-    root : Tensor of shape (n, k)
-        The products R.
 
     References
     ----------

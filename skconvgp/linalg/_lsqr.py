@@ -17,31 +17,16 @@ def lsqr(
     btol: float,
     max_iter: int,
 ) -> tuple[Tensor, int, bool]:
-    """Solve A x = rhs for a symmetric A and one right-hand side.
+    """Solve A x = rhs for a symmetric A and one right-hand side (n,).
+
+    `multiply` returns A times a vector (n,). `atol` and `btol` are tolerated errors of
+    A and of `rhs`, relative to their norms. Returns the last iterate (n,), the number
+    of iterations, and whether the residual meets `btol`: the iteration may end before
+    by `atol`.
 
     Steps and stopping rules follow Paige and Saunders, "LSQR: an algorithm for sparse
     linear equations and sparse least squares", 1982, without their limit on the
     condition number.
-
-    Parameters
-    ----------
-    multiply : callable
-        Returns A times a vector (n,).
-    rhs : Tensor of shape (n,)
-        Right-hand side.
-    atol, btol : float
-        Tolerated errors of A and of `rhs`, relative to their norms.
-    max_iter : int
-        Largest number of iterations.
-
-    Returns
-    -------
-    solution : Tensor of shape (n,)
-        The last iterate.
-    n_iter : int
-        Iterations.
-    is_solved : bool
-        Whether the residual meets `btol`; the iteration may end before by `atol`.
     """
     eps = torch.finfo(rhs.dtype).eps
     x = torch.zeros_like(rhs)

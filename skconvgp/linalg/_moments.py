@@ -21,32 +21,15 @@ class Moments:
     far: a sum in single precision loses the small ones in its rounding and becomes
     indefinite. Products are therefore of rows minus a fixed centre, blocks are added in
     double precision, and the centre is put back at the end.
-
-    Parameters
-    ----------
-    centre : Tensor of shape (r,)
-        Vector c near the mean of the rows.
-    dtype : torch.dtype
-        Precision of products within a block.
-    moment : Tensor of shape (r, r)
-        Lower triangle of (F - c)^T W (F - c).
-    total : Tensor of shape (r,)
-        Sum of the weighted rows of F - c.
-    response : Tensor of shape (r, k)
-        Product (F - c)^T W Y.
-    target : Tensor of shape (k,)
-        Sum of the weighted targets.
-    weight : Tensor of shape ()
-        Sum of the weights.
     """
 
-    centre: Tensor
-    dtype: torch.dtype
-    moment: Tensor
-    total: Tensor
-    response: Tensor
-    target: Tensor
-    weight: Tensor
+    centre: Tensor  # vector c (r,) near the mean of the rows
+    dtype: torch.dtype  # precision of products within a block
+    moment: Tensor  # (r, r), lower triangle of (F - c)^T W (F - c)
+    total: Tensor  # (r,), sum of the weighted rows of F - c
+    response: Tensor  # (r, k), product (F - c)^T W Y
+    target: Tensor  # (k,), sum of the weighted targets
+    weight: Tensor  # (), sum of the weights
 
     @classmethod
     def around(

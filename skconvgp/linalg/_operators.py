@@ -9,15 +9,9 @@ __all__ = ["DenseGram"]
 
 @dataclass(frozen=True)
 class DenseGram:
-    """A Gram matrix held in memory.
+    """A Gram matrix held in memory."""
 
-    Parameters
-    ----------
-    matrix : Tensor of shape (n, n)
-        The matrix, symmetric.
-    """
-
-    matrix: Tensor
+    matrix: Tensor  # (n, n), symmetric
 
     @property
     def n_samples(self) -> int:

@@ -14,21 +14,13 @@ ROUNDING = {torch.float64: 1e-12, torch.float32: 1e-5}
 
 @dataclass(frozen=True)
 class PivotedCholesky:
-    """Partial factorisation F F^T of a positive semi-definite matrix.
+    """Partial factorisation F F^T of a positive semi-definite matrix."""
 
-    Parameters
-    ----------
-    pivots : Tensor of shape (k,)
-        Rows and columns that F F^T has in common with the matrix, in order of choice.
-    factor : Tensor of shape (n, k)
-        F; its rows at the pivots are lower triangular.
-    residual : Tensor of shape (n,)
-        Diagonal of the matrix minus F F^T.
-    """
-
+    # Rows and columns (k,) that F F^T has in common with the matrix, in order of
+    # choice.
     pivots: Tensor
-    factor: Tensor
-    residual: Tensor
+    factor: Tensor  # F (n, k); its rows at the pivots are lower triangular
+    residual: Tensor  # (n,), diagonal of the matrix minus F F^T
 
 
 def pivoted_cholesky(
@@ -41,33 +33,17 @@ def pivoted_cholesky(
 ) -> PivotedCholesky:
     """Factor a positive semi-definite matrix (n, n) from a few of its columns.
 
+    `diag` (n,) is its diagonal, and `columns` returns the columns (n, b) at indices
+    (b,), of which at most `max_columns` are evaluated, a block at once.
+
     Without a generator the pivots are the largest entries of the residual diagonal;
     with a generator they are drawn in proportion to it. The columns of a block are
     chosen from the same residual, and a column that depends on others of its block is
     no pivot. No column is evaluated twice.
 
-    Parameters
-    ----------
-    diag : Tensor of shape (n,)
-        Diagonal of the matrix.
-    columns : callable
-        Returns the columns (n, b) of the matrix at indices (b,).
-    max_columns : int
-        Number of columns that may be evaluated.
-    generator : torch.Generator, default=None
-        Draws the pivots; None is the greedy choice.
-    block : int, default=1
-        Number of columns evaluated at once.
-    rtol : float, default=0.0
-        Entries of the residual diagonal below this share of the matrix's diagonal
-        count as zero. The factorisation stops when the others sum to at most this
-        share of the trace. A share below the rounding error of the dtype is raised to
-        it.
-
-    Returns
-    -------
-    result : PivotedCholesky
-        The factorisation; its rank k is at most `max_columns`.
+    Entries of the residual diagonal below the share `rtol` of the matrix's diagonal
+    count as zero. The factorisation stops when the others sum to at most this share of
+    the trace. A share below the rounding error of the dtype is raised to it.
 
     References
     ----------

@@ -72,23 +72,10 @@ def pseudo_inverse_map(rows: Tensor, rtol: float, ridge: float = 0.0) -> Tensor:
 
 
 def ridge_solve(gram: Tensor, rhs: Tensor, ridge: float, updates: Tensor) -> Tensor:
-    """Solve (G + v_i v_i^T + ridge I) x_i = b_i.
+    """Solve (G + v_i v_i^T + ridge I) x_i = b_i; return the x (..., n, r).
 
-    Parameters
-    ----------
-    gram : Tensor of shape (..., r, r)
-        G, positive semi-definite.
-    rhs : Tensor of shape (..., n, r)
-        Right-hand sides b.
-    ridge : float
-        Number that is added to the diagonal; at least the rounding errors of G.
-    updates : Tensor of shape (..., n, r)
-        Vectors v of the rank-one updates, one for each system.
-
-    Returns
-    -------
-    rows : Tensor of shape (..., n, r)
-        Solutions x.
+    G (..., r, r) is positive semi-definite, the ridge at least its rounding errors. The
+    b are `rhs` (..., n, r), and the v of the rank-one updates `updates` (..., n, r).
     """
     shifted = gram.clone()
     diagonal = shifted.diagonal(dim1=-2, dim2=-1)

@@ -13,15 +13,6 @@ __all__ = ["random_frames"]
 def random_frames(size: int, count: int, generator: Generator) -> Tensor:
     """Return unit columns (size, count), of which each `size` in a row are orthogonal.
 
-    Parameters
-    ----------
-    size : int
-        Length of a column.
-    count : int
-        Number of columns.
-    generator : torch.Generator
-        Source of randomness.
-
     References
     ----------
     Mezzadri, "How to generate random matrices from the classical compact groups", 2007.

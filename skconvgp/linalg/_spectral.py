@@ -14,12 +14,8 @@ def symmetric_eigen(matrix: Tensor) -> tuple[Tensor, Tensor]:
     """Return eigenvalues (n,), ascending and not negative, and eigenvectors (n, n).
 
     For matrices (b, n, n) the eigenvalues are (b, n). Eigenvalues of a positive
-    semi-definite matrix that rounding made negative are set to zero.
-
-    Raises
-    ------
-    NotFiniteError
-        If the matrix has numbers that are not finite.
+    semi-definite matrix that rounding made negative are set to zero. Raises a
+    `NotFiniteError` if the matrix has numbers that are not finite.
     """
     values, vectors = _eigen(matrix)
     return values.clamp(min=0.0), vectors

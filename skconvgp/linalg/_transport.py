@@ -15,17 +15,8 @@ def gaussian_transport(first: Tensor, second: Tensor) -> tuple[float, Tensor]:
               (A^{1/2} B A^{1/2})^{1/2}, \qquad \partial_B W^2 =
               I - A^{1/2} (A^{1/2} B A^{1/2})^{-1/2} A^{1/2}
 
-    Parameters
-    ----------
-    first, second : Tensor of shape (n, n)
-        The covariances A and B, in double precision.
-
-    Returns
-    -------
-    square : float
-        :math:`W^2 \ge 0`.
-    slope : Tensor of shape (n, n)
-        The derivatives; directions in which both covariances vanish have none.
+    A and B (n, n) are in double precision. Directions in which both vanish have no
+    derivative.
     """
     values, vectors = symmetric_eigen(first)
     root = (vectors * values.sqrt()) @ vectors.mT

@@ -30,26 +30,11 @@ def leading_eigenpairs(
 ) -> tuple[Tensor, Tensor]:
     """Return the algebraically largest eigenvalues (r,) and their vectors (n, r).
 
-    Each round takes the Ritz vectors in the span of the last ones and of their
-    residuals. The sum of the eigenvalues never falls below its value at the start.
-
-    Parameters
-    ----------
-    matrix : Tensor or Symmetric of shape (n, n)
-        The matrix, symmetric.
-    start : Tensor of shape (n, r)
-        Orthonormal columns.
-    max_rounds : int, default=2
-        Largest number of rounds.
-    rtol : float, default=1e-10
-        The rounds end once residuals are below this share of the largest eigenvalue.
-
-    Returns
-    -------
-    values : Tensor of shape (r,)
-        Eigenvalues, descending.
-    vectors : Tensor of shape (n, r)
-        Eigenvectors.
+    They descend. Each of at most `max_rounds` rounds takes the Ritz vectors in the span
+    of the last ones and of their residuals, beginning with the orthonormal columns
+    `start` (n, r). The rounds end once residuals are below the share `rtol` of the
+    largest eigenvalue. The sum of the eigenvalues never falls below its value at the
+    start.
     """
     n, rank = start.shape
     if n <= SMALL or rank >= SHARE * n:
@@ -83,21 +68,10 @@ def _ritz(basis: Tensor, image: Tensor, rank: int) -> tuple[Tensor, Tensor, Tens
 
 
 def leading_right_vectors(matrix: Tensor, start: Tensor, n_rounds: int = 2) -> Tensor:
-    """Return the top right singular vectors (n, r) of a matrix (n, n).
+    """Return the top right singular vectors (n, r) of a matrix (n, n), not symmetric.
 
-    Parameters
-    ----------
-    matrix : Tensor of shape (n, n)
-        The matrix, not symmetric.
-    start : Tensor of shape (n, r)
-        Orthonormal columns.
-    n_rounds : int, default=2
-        Number of products with the matrix and its transpose.
-
-    Returns
-    -------
-    vectors : Tensor of shape (n, r)
-        Orthonormal columns, in the order of their singular values.
+    They are in the order of their singular values. The orthonormal columns `start` (n,
+    r) are multiplied `n_rounds` times by the matrix and its transpose.
     """
     n, rank = start.shape
     if n <= SMALL or rank >= SHARE * n:

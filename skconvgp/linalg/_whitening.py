@@ -13,15 +13,10 @@ __all__ = ["whitening_root"]
 def whitening_root(matrix: Tensor, cut: float) -> Tensor:
     """Return A (m, q): A A^T is the pseudo-inverse of a matrix (m, m).
 
-    Its derivatives are right for a function that depends on A by A A^T alone. They
-    exist where eigenvalues are equal, as those of eigenvectors do not.
-
-    Parameters
-    ----------
-    matrix : Tensor of shape (m, m)
-        Symmetric, positive semi-definite.
-    cut : float
-        Eigenvalues of at most this share of the largest one count as zeros.
+    The matrix is symmetric and positive semi-definite. Eigenvalues of at most the share
+    `cut` of the largest one count as zeros. The derivatives of A are right for a
+    function that depends on A by A A^T alone. They exist where eigenvalues are equal,
+    as those of eigenvectors do not.
     """
     return cast(Tensor, _WhiteningRoot.apply(matrix, cut))  # type: ignore[no-untyped-call]
 

@@ -22,32 +22,20 @@ WITHIN = 1e-10
 class LowRankPlusDiagonal:
     """A matrix P = F F^T + diag(d) = C C^T, stored so that its inverse is cheap.
 
-    Parameters
-    ----------
-    scale : Tensor of shape (n,)
-        1 / sqrt(d).
-    vectors : Tensor of shape (n, r)
-        Left singular vectors U of diag(scale) F.
-    shrink : Tensor of shape (r,)
-        1 / sqrt(1 + s^2) for its singular values s.
-
     Notes
     -----
     The root is C = diag(d)^1/2 (I + U diag(s^2) U^T)^1/2, the second factor symmetric.
     """
 
-    scale: Tensor
-    vectors: Tensor
-    shrink: Tensor
+    scale: Tensor  # (n,), 1 / sqrt(d)
+    vectors: Tensor  # (n, r), left singular vectors U of diag(scale) F
+    shrink: Tensor  # (r,), 1 / sqrt(1 + s^2) for its singular values s
 
     @classmethod
     def from_factor(cls, factor: Tensor, diagonal: Tensor) -> Self:
         """Return the matrix for F (n, r) and positive d (n,).
 
-        Raises
-        ------
-        NotPSDError
-            If F is not finite.
+        Raises a `NotPSDError` if F is not finite.
         """
         if not bool(factor.isfinite().all()):
             raise NotPSDError("Some covariances in the low-rank factor are not finite.")
@@ -102,15 +90,6 @@ class LowRankPlusDiagonal:
 class BoundedInverse:
     r"""A matrix bounded above by M^-1 in the Loewner order, from a few vectors.
 
-    Parameters
-    ----------
-    factor : Tensor of shape (r, r)
-        Cholesky factor of :math:`U^T N U`, with the vectors U of a matrix near M.
-    residual : Tensor of shape (n, r)
-        :math:`N U - U U^T N U`.
-    ceiling : float
-        At least the largest eigenvalue of C^-1 M C^-T, where C C^T is near M.
-
     Notes
     -----
     With N = diag(scale) M diag(scale), A = U (U^T N U)^-1 U^T is the inverse in the
@@ -123,8 +102,10 @@ class BoundedInverse:
     eigenvalue above `ceiling`.
     """
 
+    # (r, r), Cholesky factor of U^T N U, with the vectors U of a matrix near M.
     factor: Tensor
-    residual: Tensor
+    residual: Tensor  # (n, r), N U - U U^T N U
+    # At least the largest eigenvalue of C^-1 M C^-T, where C C^T is near M.
     ceiling: float
 
     @classmethod
@@ -133,10 +114,7 @@ class BoundedInverse:
     ) -> Self:
         """Return the bound from M times columns (n, r); its ceiling is still infinite.
 
-        Raises
-        ------
-        NotPSDError
-            If M is not positive definite in the span of the vectors.
+        Raises a `NotPSDError` if M is not positive definite in the span of the vectors.
         """
         scale, vectors = near.scale[:, None], near.vectors
         image = matmul(scale * vectors).mul_(scale)
@@ -159,25 +137,12 @@ class BoundedInverse:
         indices: Tensor,
         noise: Tensor,
     ) -> Tensor:
-        r"""Return leave-one-out variances of samples, or numbers above them.
+        r"""Return leave-one-out variances (k,) of samples, or numbers above them.
 
-        Parameters
-        ----------
-        near : LowRankPlusDiagonal
-            The matrix with the vectors U.
-        columns : Tensor of shape (n, k)
-            Columns of M.
-        indices : Tensor of shape (k,)
-            Indices of these columns.
-        noise : Tensor of shape (k,)
-            Noise of these samples; no variance is below it.
-
-        Returns
-        -------
-        variances : Tensor of shape (k,)
-            The diagonal of M minus the part that `half_solve` explains after row and
-            column of the sample are removed from M and U. A variance is at least
-            1 / (M^-1)_ii and at least the noise.
+        They are the diagonal of M minus the part that `half_solve` explains after row
+        and column of the sample are removed from M and U. A variance is at least 1 /
+        (M^-1)_ii and at least the noise (k,) of its sample. `near` is the matrix with
+        the vectors U, and `columns` (n, k) are the columns of M at the indices (k,).
 
         Notes
         -----
