@@ -13,19 +13,10 @@ __all__ = ["Batches", "spread_order"]
 
 @dataclass(frozen=True)
 class Batches:
-    """Draws batches of the training samples.
-
-    Parameters
-    ----------
-    n_samples : int
-        Number of samples.
-    codes : Tensor of shape (n,) or None
-        Class codes for stratified batches; None draws from all samples.
-    generator : torch.Generator
-        Source of randomness.
-    """
+    """Draws batches of the training samples."""
 
     n_samples: int
+    # Class codes (n,) for stratified batches; None draws from all samples.
     codes: Tensor | None
     generator: Generator
 
@@ -40,23 +31,12 @@ class Batches:
 
 
 def spread_order(codes: Tensor, generator: Generator) -> Tensor:
-    """Return a random order in which each beginning is stratified by class.
+    """Return a random order (n,) in which each beginning is stratified by class.
 
-    The samples are sorted by positions. Those of a class of c samples are (j + u) / c
-    for j = 0, ..., c - 1, with one random u in (0, 1) for the class. The first sample
-    of each class is moved before all others, so that no class is missing.
-
-    Parameters
-    ----------
-    codes : Tensor of shape (n,)
-        Class codes.
-    generator : torch.Generator
-        Source of randomness.
-
-    Returns
-    -------
-    order : Tensor of shape (n,)
-        Indices of the samples.
+    The samples, of class codes (n,), are sorted by positions. Those of a class of c
+    samples are (j + u) / c for j = 0, ..., c - 1, with one random u in (0, 1) for the
+    class. The first sample of each class is moved before all others, so that no class
+    is missing.
     """
     positions = torch.empty(len(codes), dtype=torch.float64, device="cpu")
     for code in torch.unique(codes):

@@ -32,25 +32,11 @@ __all__ = ["Evaluator"]
 
 @dataclass(frozen=True)
 class Evaluator:
-    """Gram matrices of batches of the training images, and their derivatives.
+    """Gram matrices of batches of the training images, and their derivatives."""
 
-    Parameters
-    ----------
-    images : Tensor of shape (n, c, h, w)
-        Training images, on the host.
-    image_shape : (c, h, w)
-        Shape of an image as the kernel sees it.
-    backend : str
-        Backend of the tiles: "auto", "torch" or "fused".
-    config : ComputeConfig
-        Device, precision and memory.
-    runner : TileRunner
-        Runs blocks of tiles.
-    """
-
-    images: Tensor
-    image_shape: ImageShape
-    backend: str
+    images: Tensor  # training images (n, c, h, w), on the host
+    image_shape: ImageShape  # of an image as the kernel sees it
+    backend: str  # "auto", "torch" or "fused"
     config: ComputeConfig
     runner: TileRunner = run_serially
 
@@ -94,10 +80,8 @@ class Evaluator:
 
         If it is not held in memory, each product evaluates the covariances anew.
 
-        Raises
-        ------
-        NotPSDError
-            If a prior variance is not finite, or all of them are zero.
+        Raises a `NotPSDError` if a prior variance is not finite, or if all of them are
+        zero.
         """
         oracle = self._oracle(self._choice(kernel).tiles(), batch, self.runner)
         try:

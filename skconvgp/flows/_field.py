@@ -28,18 +28,9 @@ RTOL, ATOL = 1e-6, 1e-4
 
 @dataclass(frozen=True)
 class PointKernel:
-    """Covariances of points that move, in float64 on the host.
+    """Covariances of points that move, in float64 on the host."""
 
-    Parameters
-    ----------
-    choice : BackendChoice
-        Backend of the tiles; it knows the shape of a point as an image.
-    config : ComputeConfig
-        Device, precision and memory.
-    runner : TileRunner
-        Runs blocks of tiles.
-    """
-
+    # Backend of the tiles; it knows the shape of a point as an image.
     choice: BackendChoice
     config: ComputeConfig
     runner: TileRunner = run_serially
@@ -72,27 +63,17 @@ class PointKernel:
 
 @dataclass(frozen=True)
 class WarpStep:
-    r"""One step of a flow: points travel along a field that is constant in time.
+    """One step of a flow: points travel along a field that is constant in time.
 
     The field is :math:`G(x) = K_1(x, X_f) C`.
-
-    Parameters
-    ----------
-    anchors : Tensor of shape (b, d)
-        :math:`X_f`, the points of the batch at the beginning of the step.
-    coef : Tensor of shape (b, d)
-        :math:`C`.
-    times : Tensor of shape (m + 1,)
-        Times from 0 to the length of the step that bound its m stages: one of Euler's
-        method, or any number of the Runge-Kutta method of order five.
-    is_euler : bool
-        Whether the method is Euler's.
     """
 
-    anchors: Tensor
-    coef: Tensor
+    anchors: Tensor  # X_f (b, d), the points of the batch at the beginning of the step
+    coef: Tensor  # C (b, d)
+    # Times (m + 1,) from 0 to the length of the step that bound its m stages: one of
+    # Euler's method, or any number of the Runge-Kutta method of order five.
     times: Tensor
-    is_euler: bool
+    is_euler: bool  # whether the method is Euler's
 
     def field(self, points: Tensor, kernel: PointKernel) -> Tensor:
         """Return the velocities (n, d) of points (n, d)."""
@@ -102,21 +83,9 @@ class WarpStep:
 def fit_field(
     points: Tensor, velocities: Tensor, noise: float, kernel: PointKernel
 ) -> Tensor:
-    """Return the coefficients (b, d) of the field that fits velocities at points.
+    """Return coefficients (b, d) of the field that fits velocities at points (b, d).
 
-    Parameters
-    ----------
-    points, velocities : Tensor of shape (b, d)
-        Points, and velocities of the field there.
-    noise : float
-        Ridge, relative to the sum of the prior variances.
-    kernel : PointKernel
-        Covariance of the field.
-
-    Returns
-    -------
-    coef : Tensor of shape (b, d)
-        Coefficients.
+    The noise is a ridge, relative to the sum of the prior variances of the field.
     """
     gram = kernel.gram(points)
     ridge = noise * gram.diagonal().sum()
@@ -136,24 +105,9 @@ def travel(points: Tensor, steps: Sequence[WarpStep], kernel: PointKernel) -> Te
 def integration_times(points: Tensor, step: WarpStep, kernel: PointKernel) -> Tensor:
     """Return the times (m + 1,) between which an adaptive solver takes its stages.
 
-    Parameters
-    ----------
-    points : Tensor of shape (n, d)
-        Points on which its errors are measured.
-    step : WarpStep
-        The field, and the length of the step.
-    kernel : PointKernel
-        Covariance of the field.
-
-    Returns
-    -------
-    times : Tensor of shape (m + 1,)
-        From 0 to the length of the step.
-
-    Raises
-    ------
-    RuntimeError
-        If the solver cannot meet its tolerance.
+    They begin at 0 and end at the length of the step. The errors of the solver are
+    measured on the points (n, d). Raises a `RuntimeError` if the solver cannot meet its
+    tolerance.
     """
     length = float(step.times[-1])
 

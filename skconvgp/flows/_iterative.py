@@ -17,25 +17,13 @@ __all__ = ["FactoredScore", "IterativeEvidence"]
 
 @dataclass(frozen=True)
 class FactoredScore:
-    """Value of an objective, and its derivatives by the matrix, as A B^T + diag(d).
+    """Value of an objective, and its derivatives by the matrix, as A B^T + diag(d)."""
 
-    Parameters
-    ----------
-    value : float
-        The value; smaller is better.
-    by_parameter : float
-        Derivative by the logarithm of the relative noise variance.
-    left, right : Tensor of shape (n, r)
-        A and B; empty if derivatives were not asked for.
-    diag : Tensor of shape (n,)
-        The diagonal d.
-    """
-
-    value: float
-    by_parameter: float
-    left: Tensor
-    right: Tensor
-    diag: Tensor
+    value: float  # smaller is better
+    by_parameter: float  # by the logarithm of the relative noise variance
+    left: Tensor  # A (n, r); empty if derivatives were not asked for
+    right: Tensor  # B (n, r); empty if derivatives were not asked for
+    diag: Tensor  # d (n,)
 
 
 @dataclass(frozen=True)
@@ -46,26 +34,16 @@ class IterativeEvidence:
     its derivatives are estimated with the probes of the solver. These are the same for
     all hyperparameters, so that the estimate is a smooth function of them.
 
-    Parameters
-    ----------
-    solver : IterativeSolver
-        The solver.
-    is_held : bool
-        Whether the matrix is stored; if not, each product evaluates its entries anew.
-    noise_variance : float
-        Relative noise variance.
-    noise_variance_bounds : tuple of float or "fixed"
-        Its bounds if it is learned with the kernel.
-
     References
     ----------
     Gardner et al., 2018, section 4; Wang et al., 2019.
     """
 
     solver: IterativeSolver[Any]
+    # Whether the matrix is stored; if not, each product evaluates its entries anew.
     is_held: bool
-    noise_variance: float
-    noise_variance_bounds: Bounds = FIXED
+    noise_variance: float  # relative to the mean of the diagonal
+    noise_variance_bounds: Bounds = FIXED  # its bounds if it is learned with the kernel
 
     def score(
         self,
@@ -75,23 +53,12 @@ class IterativeEvidence:
         *,
         has_slopes: bool = True,
     ) -> FactoredScore | None:
-        """Return an estimate of the value, and of its derivatives.
+        """Return an estimate of the value for targets (n, k), and of its derivatives.
 
-        Parameters
-        ----------
-        gram : GramOperator
-            The matrix, with mean diagonal 1.
-        targets : Tensor of shape (n, k)
-            Targets.
-        noise_variance : float, default=None
-            Relative noise variance; None is that of the objective.
-        has_slopes : bool, default=True
-            Whether derivatives are wanted; they need solutions for the probes.
-
-        Returns
-        -------
-        score : FactoredScore or None
-            None if the value is undefined, or if the solver does not converge.
+        None if the value is undefined, or if the solver does not converge. The matrix
+        has mean diagonal 1. The relative noise variance is by default that of the
+        objective. Without `has_slopes` no derivatives are computed, which need
+        solutions for the probes.
         """
         noise = self.noise_variance if noise_variance is None else noise_variance
         try:

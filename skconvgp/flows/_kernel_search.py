@@ -64,56 +64,28 @@ SCORE_COPIES = 1  # factors of derivatives, in units of the values that a solver
 
 @dataclass(frozen=True)
 class Learned:
-    """Result of a search.
+    """Result of a search."""
 
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel with the learned hyperparameters.
-    noise : float or None, default=None
-        Noise variance that was learned with the kernel, and that the process must use.
-    usual_noise : float or None, default=None
-        Noise variance that was learned with the kernel, and that the process uses
-        unless a setting or the data choose another one.
-    amplitude : float or None, default=None
-        Amplitude that was learned with the kernel.
-    """
-
-    kernel: Kernel
-    noise: float | None = None
+    kernel: Kernel  # with the learned hyperparameters
+    noise: float | None = None  # learned noise variance that the process must use
+    # Learned noise variance that the process uses unless a setting or the data choose
+    # another one.
     usual_noise: float | None = None
-    amplitude: float | None = None
+    amplitude: float | None = None  # learned with the kernel
 
 
 @dataclass(frozen=True)
 class _Search:
-    """A search for hyperparameters: objective, optimiser and batches.
+    """A search for hyperparameters: objective, optimiser and batches."""
 
-    Parameters
-    ----------
-    objective : callable
-        Returns the objective, given the prior and the run.
-    minimize : callable
-        Minimises the objective.
-    sizes : sequence of int
-        Sizes of the batches, each for an equal part of the steps.
-    n_fixed : int
-        Number of batches on which hyperparameters are compared.
-    watch : callable
-        Called with each step; returns whether to stop.
-    n_held : int or None, default=None
-        Numbers held at once; None is for an objective that factors a batch.
-    n_beside : int, default=0
-        Numbers held on the host if a GPU computes.
-    """
-
-    objective: MakeObjective
+    objective: MakeObjective  # returns the objective, given the prior and the run
     minimize: Minimize
-    sizes: Sequence[int]
-    n_fixed: int
-    watch: Callable[[Step], bool]
+    sizes: Sequence[int]  # sizes of the batches, each for an equal part of the steps
+    n_fixed: int  # number of batches on which hyperparameters are compared
+    watch: Callable[[Step], bool]  # called with each step; returns whether to stop
+    # Numbers held at once; None is for an objective that factors a batch.
     n_held: int | None = None
-    n_beside: int = 0
+    n_beside: int = 0  # numbers held on the host if a GPU computes
 
     def find(
         self, problem: Problem, prior: KernelPrior, planner: Planner, settings: Settings
@@ -159,35 +131,17 @@ class _Search:
 
 @dataclass(frozen=True)
 class EvidenceSearch:
-    """Maximises the evidence, or the leave-one-out density, of all samples.
+    """Maximises the evidence, or the leave-one-out density, of all samples."""
 
-    Parameters
-    ----------
-    criterion : {"evidence", "loo"}
-        Criterion that judges a kernel.
-    kind : str
-        The kind of `Rho` that computes the criterion.
-    optimizer : Optimizer
-        Minimises the objective.
-    n_restarts : int
-        Number of further searches, from random hyperparameters.
-    noise : float or str
-        The setting of the noise variance.
-    keeps_noise : bool
-        Whether the process uses the noise that is learned with the kernel.
-    is_usual : bool
-        Whether the optimiser is the default one, and not given by the user.
-    watch : callable
-        Called with each step; returns whether to stop.
-    """
-
-    criterion: str
-    kind: str
+    criterion: str  # "evidence" or "loo", which judges a kernel
+    kind: str  # the kind of `Rho` that computes the criterion
     optimizer: Optimizer
-    n_restarts: int
-    noise: float | str
+    n_restarts: int  # number of further searches, from random hyperparameters
+    noise: float | str  # the setting of the noise variance
+    # Whether the process uses the noise that is learned with the kernel.
     keeps_noise: bool
-    is_usual: bool
+    is_usual: bool  # whether the optimiser is the default one, not given by the user
+    # Called with each step; returns whether to stop.
     watch: Callable[[Step], bool] = field(repr=False)
 
     def learn(
@@ -195,16 +149,8 @@ class EvidenceSearch:
     ) -> tuple[Learned, FlowResult]:
         """Return the learned kernel, noise and amplitude, and the trace of the search.
 
-        Parameters
-        ----------
-        problem : Problem
-            All samples.
-        prior : KernelPrior
-            The prior, with the kernel from which the search begins.
-        planner : Planner
-            Plans the fit that will follow.
-        settings : Settings
-            Settings of that fit.
+        The search begins with the kernel of the prior. The planner plans the fit that
+        will follow, with its settings.
         """
         search = self._search(problem, planner, settings)
         result = search.find(problem, prior, planner, settings)

@@ -28,19 +28,13 @@ class LabelEvidence:
     kernel. The last mode is kept, because Newton's method finds the mode of a similar
     kernel from there in few steps.
 
-    Parameters
-    ----------
-    model : LinkModel
-        The likelihood, with the labels of all samples.
-    noise_variance : float
-        Noise variance of the latent functions, relative to their mean prior variance.
-
     References
     ----------
     Rasmussen and Williams, 2006, section 5.5.1.
     """
 
-    model: LinkModel
+    model: LinkModel  # the likelihood, with the labels of all samples
+    # Relative to the mean prior variance of the latent functions.
     noise_variance: float
     _last: list[LinkModel] = field(default_factory=list, init=False, repr=False)
 
@@ -60,17 +54,11 @@ class LabelEvidence:
     def score(
         self, gram: Tensor, targets: Tensor, amplitude: float | None = None, /
     ) -> Score:
-        """Return the value and its derivatives.
+        """Return the value for the Gram matrix (n, n) of a batch, and its derivatives.
 
-        Parameters
-        ----------
-        gram : Tensor of shape (n, n)
-            Gram matrix of a batch.
-        targets : Tensor of shape (n, k)
-            Indicators of the classes, less an offset for each class: the largest of a
-            sample is that of its class.
-        amplitude : float, default=None
-            Amplitude; None is the one that a search begins with.
+        The targets (n, k) are indicators of the classes, less an offset for each class:
+        the largest of a sample is that of its class. The amplitude is by default the
+        one that a search begins with.
         """
         amplitude = START if amplitude is None else amplitude
         scale, n = float(gram.diagonal().mean()), len(gram)

@@ -38,27 +38,14 @@ UNDEFINED = 1.0  # rho's largest value
 
 @dataclass(frozen=True)
 class Task:
-    """A kernel to learn, the objective, and the batches that it is learned on.
+    """A kernel to learn, the objective, and the batches that it is learned on."""
 
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel, at its start.
-    objective : Objective or IterativeEvidence
-        Judges the kernel by the Gram matrix of a batch, or by products with it.
-    targets : Tensor of shape (n, k)
-        Targets of all training samples.
-    sizes : sequence of int
-        Sizes of the batches, each for an equal part of the steps.
-    n_fixed : int
-        Batches in the evaluation set; they have the last size.
-    """
-
-    kernel: Kernel
+    kernel: Kernel  # the kernel at its start
+    # Judges the kernel by the Gram matrix of a batch, or by products with it.
     objective: Objective | IterativeEvidence
-    targets: Tensor
-    sizes: Sequence[int]
-    n_fixed: int
+    targets: Tensor  # (n, k), of all training samples
+    sizes: Sequence[int]  # sizes of the batches, each for an equal part of the steps
+    n_fixed: int  # batches in the evaluation set; they have the last size
 
 
 class BatchLandscape:
@@ -68,16 +55,7 @@ class BatchLandscape:
     parameter that is learned with the kernel, its logarithm follows: a noise variance
     or, for the evidence of labels, an amplitude.
 
-    Parameters
-    ----------
-    task : Task
-        The kernel to learn, the objective and the batches.
-    evaluator : Evaluator or StackEvaluator
-        Evaluates Gram matrices.
-    batches : Batches or OneBatch
-        Draws batches.
-    watch : callable
-        Called with each step; returns whether to stop.
+    `watch` is called with each step, and returns whether to stop.
     """
 
     def __init__(
@@ -128,21 +106,9 @@ class BatchLandscape:
     ) -> tuple[float, FloatArray]:
         """Return the mean value over batches and its derivatives (p,).
 
-        Parameters
-        ----------
-        theta : ndarray of shape (p,)
-            Logarithms of the hyperparameters.
-        batches : tuple of Batch
-            Batches of the mean.
-        method : {"exact", "autograd"}
-            By tiles, or through a stored graph of the whole batch.
-
-        Returns
-        -------
-        value : float
-            The mean; NaN if it is undefined.
-        gradient : ndarray of shape (p,)
-            Its derivatives; NaN as well if the value is.
+        Both are NaN if the value is undefined. Theta (p,) holds logarithms of the
+        hyperparameters. The method is "exact", by tiles, or "autograd", through a
+        stored graph of the whole batch.
         """
         total, slope = 0.0, np.zeros(len(theta))
         for batch in batches:

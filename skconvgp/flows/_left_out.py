@@ -28,52 +28,25 @@ AT_ONCE = 2**20
 
 @dataclass(frozen=True)
 class Sites:
-    """Predictions of left-out samples from their neighbours.
+    """Predictions of left-out samples from their neighbours."""
 
-    Parameters
-    ----------
-    mean : Tensor of shape (m, c)
-        Means.
-    var : Tensor of shape (m,)
-        Variances, with the noise.
-    cross : Tensor of shape (m, k)
-        What the covariances with the neighbours solve to.
-    duals : Tensor of shape (m, k, c)
-        What the targets of the neighbours solve to.
-    """
-
-    mean: Tensor
-    var: Tensor
-    cross: Tensor
-    duals: Tensor
+    mean: Tensor  # (m, c)
+    var: Tensor  # (m,), with the noise
+    cross: Tensor  # (m, k), solutions for the covariances with the neighbours
+    duals: Tensor  # (m, k, c), solutions for the targets of the neighbours
 
 
 @dataclass(frozen=True)
 class Slopes:
-    """A value, and what its derivatives by Gram matrices are made of.
-
-    Parameters
-    ----------
-    value : float
-        The value.
-    by_noise : float
-        Its derivative by the noise variance.
-    by_var : Tensor of shape (m,)
-        Its derivatives by the variances.
-    cross : Tensor of shape (m, k)
-        What the covariances with the neighbours solve to.
-    pulled : Tensor of shape (m, k)
-        What targets solve to, times the derivatives by the means.
-    by_scale : Tensor of shape ()
-        What each entry of a diagonal changes by the mean variance.
-    """
+    """A value, and the parts of its derivatives by Gram matrices."""
 
     value: float
-    by_noise: float
-    by_var: Tensor
-    cross: Tensor
+    by_noise: float  # derivative by the noise variance
+    by_var: Tensor  # (m,), derivatives by the variances
+    cross: Tensor  # (m, k), solutions for the covariances with the neighbours
+    # (m, k), solutions for the targets, times the derivatives by the means.
     pulled: Tensor
-    by_scale: Tensor
+    by_scale: Tensor  # (), derivative of the mean variance by each diagonal entry
 
 
 @dataclass(frozen=True)
@@ -85,24 +58,14 @@ class LeftOutDensity:
 
     with mean and variance of each of m samples by `local_posterior`, and the noise
     added to the variance. It is a mean over targets.
-
-    Parameters
-    ----------
-    weights : Tensor of shape (m, k)
-        Weights of the neighbours.
-    dropped : Tensor of shape (m, k)
-        True for neighbours whose inputs equal that of the sample: they are left out,
-        too.
-    noise_variance : float
-        Noise variance, as a share of the mean prior variance.
-    noise_variance_bounds : "fixed" or tuple of float
-        Bounds between which the noise is learned.
     """
 
-    weights: Tensor = field(repr=False)
+    weights: Tensor = field(repr=False)  # (m, k), of the neighbours
+    # True (m, k) for neighbours whose inputs equal those of the sample: they are left
+    # out, too.
     dropped: Tensor = field(repr=False)
-    noise_variance: float
-    noise_variance_bounds: Bounds = FIXED
+    noise_variance: float  # as a share of the mean prior variance
+    noise_variance_bounds: Bounds = FIXED  # bounds between which the noise is learned
 
     def count(self, n: int) -> int:
         """Return 1: a single sample is left out of its neighbours."""
@@ -113,14 +76,9 @@ class LeftOutDensity:
     ) -> Score:
         """Return the value and its derivatives.
 
-        Parameters
-        ----------
-        gram : Tensor of shape (m, 1 + k, 1 + k)
-            Gram matrices; the sample that is left out comes first.
-        targets : Tensor of shape (m, 1 + k, c)
-            Targets of the sample and its neighbours.
-        noise_variance : float, optional
-            Replaces that of the objective.
+        The sample that is left out comes first in the Gram matrices (m, 1 + k, 1 + k)
+        and in the targets (m, 1 + k, c). A noise variance replaces that of the
+        objective.
         """
         noise = self.noise_of(noise_variance)
         scale = mean_variance(gram.diagonal(dim1=1, dim2=2))
@@ -146,18 +104,9 @@ class LeftOutDensity:
     ) -> Sites:
         """Return the predictions of all left-out samples, some of them at a time.
 
-        Parameters
-        ----------
-        grams : callable
-            Returns the Gram matrices (b, 1 + k, 1 + k) of a slice.
-        parts : sequence of slice
-            The slices, from the first sample to the last.
-        targets : Tensor of shape (m, 1 + k, c)
-            As in `score`.
-        noise : float
-            The noise variance.
-        scale : Tensor of shape ()
-            Mean prior variance, by which matrices are divided.
+        `grams` returns the Gram matrices (b, 1 + k, 1 + k) of a slice; the slices go
+        from the first sample to the last. The targets (m, 1 + k, c) are as in `score`.
+        Matrices are divided by the mean prior variance `scale`.
         """
         found = [
             self._sites(grams(part) / scale, targets[part], noise, part)
@@ -168,14 +117,7 @@ class LeftOutDensity:
     def slopes(self, sites: Sites, targets: Tensor, noise: float) -> Slopes:
         """Return the value, and its derivatives by all but the Gram matrices.
 
-        Parameters
-        ----------
-        sites : Sites
-            Predictions of all samples.
-        targets : Tensor of shape (m, c)
-            Their targets.
-        noise : float
-            The noise variance.
+        The sites are those of all samples, of targets (m, c).
         """
         error, var, cross = targets - sites.mean, sites.var, sites.cross
         m, n_outputs = error.shape

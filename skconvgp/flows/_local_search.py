@@ -33,32 +33,16 @@ __all__ = ["LocalSearch"]
 
 @dataclass(frozen=True)
 class LocalSearch:
-    """Maximises the density of left-out samples, each given its neighbours.
+    """Maximises the density of left-out samples, each given its neighbours."""
 
-    Parameters
-    ----------
-    localization : Localization
-        Says which samples are near; their kernel does not change that.
-    optimizer : Optimizer
-        Minimises the objective.
-    n_restarts : int
-        Number of further searches, from random hyperparameters.
-    noise : float or str
-        The setting of the noise variance.
-    keeps_noise : bool
-        Whether the process uses the noise that is learned with the kernel.
-    is_usual : bool
-        Whether the optimiser is the default one, and not given by the user.
-    watch : callable
-        Called with each step; returns whether to stop.
-    """
-
-    localization: Localization
+    localization: Localization  # says which samples are near, whatever their kernel
     optimizer: Optimizer
-    n_restarts: int
-    noise: float | str
+    n_restarts: int  # number of further searches, from random hyperparameters
+    noise: float | str  # the setting of the noise variance
+    # Whether the process uses the noise that is learned with the kernel.
     keeps_noise: bool
-    is_usual: bool
+    is_usual: bool  # whether the optimiser is the default one, not given by the user
+    # Called with each step; returns whether to stop.
     watch: Callable[[Step], bool] = field(repr=False)
 
     def learn(

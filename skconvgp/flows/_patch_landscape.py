@@ -56,16 +56,8 @@ class PatchLandscape:
     changes of inducing patches, each as far as it is learned. There is one batch, of
     all learning images.
 
-    Parameters
-    ----------
-    task : PatchTask
-        What is learned.
-    run : Run
-        How to compute.
-    n_images : int
-        Images of a tile.
-    watch : callable
-        Called with each step; returns whether to stop.
+    A tile has `n_images` images. `watch` is called with each step, and returns whether
+    to stop.
     """
 
     def __init__(
@@ -102,13 +94,8 @@ class PatchLandscape:
     def best_step(self, found: FloatArray, held: PatchTask) -> FloatArray:
         """Return the theta of the start, of a step or `found` that predicts best.
 
-        Parameters
-        ----------
-        found : ndarray of shape (p,)
-            Theta that an optimiser has found.
-        held : PatchTask
-            The same with images that it has not seen, by whose log density the thetas
-            are judged.
+        The thetas are judged by the log density of images `held`, which the optimiser
+        that found the last one has not seen.
         """
         thetas = [self.start, *(step.theta for step in self._steps), found]
         return min(thetas, key=lambda theta: self._loss(theta, held))

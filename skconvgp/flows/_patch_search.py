@@ -52,19 +52,12 @@ ROW_COPIES, SQUARE_COPIES = 6, 4
 
 @dataclass(frozen=True)
 class LearnedPatches:
-    """What a search has learned.
+    """The kernel and the inducing patches that a search has learned."""
 
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel, with learned hyperparameters and weights. Weights of the only term
-        have a mean square of 1; in a sum, theirs says how much the term counts.
-    choices : tuple of TermChoice
-        The inducing patches of each term.
-    """
-
+    # With learned hyperparameters and weights. Weights of the only term have a mean
+    # square of 1; in a sum, theirs says how much the term counts.
     kernel: Kernel
-    choices: tuple[TermChoice, ...]
+    choices: tuple[TermChoice, ...]  # the inducing patches of each term
 
 
 @dataclass(frozen=True)
@@ -74,26 +67,15 @@ class PatchSearch:
     Weights and inducing patches are many, and can fit their images alone. If they are
     learned, a fifth of the images is held out, and the step is taken that predicts
     these best.
-
-    Parameters
-    ----------
-    criterion : {"loo", "evidence", "elbo"}
-        Criterion that is maximised.
-    optimizer : Optimizer
-        Algorithm of the search.
-    noise : float or None
-        Relative noise variance; None learns it, too.
-    learns_kernel : bool
-        Whether free hyperparameters are learned. Weights are if the kernel says so,
-        and inducing patches if the choices of the terms do.
-    watch : callable
-        Called with each step; returns whether to stop.
     """
 
-    criterion: str
+    criterion: str  # "loo", "evidence" or "elbo", which is maximised
     optimizer: Optimizer
-    noise: float | None
+    noise: float | None  # relative noise variance; None learns it, too
+    # Whether free hyperparameters are learned. Weights are if the kernel says so, and
+    # inducing patches if the choices of the terms do.
     learns_kernel: bool
+    # Called with each step; returns whether to stop.
     watch: Callable[[Step], bool] = field(repr=False)
 
     def learn(
@@ -105,16 +87,9 @@ class PatchSearch:
     ) -> tuple[LearnedPatches, FlowResult]:
         """Return what is learned, and the trace of the search.
 
-        Parameters
-        ----------
-        problem : Problem
-            All samples. Each different image counts once, with the mean of its targets.
-        prior : KernelPrior
-            The kernel from which the search begins.
-        choices : tuple of TermChoice
-            How inducing patches are chosen at the start, for each term of the kernel.
-        resources : Resources
-            How to compute.
+        Each different image of the problem counts once, with the mean of its targets.
+        The search begins with the kernel of the prior. `choices` says how inducing
+        patches are chosen at the start, for each term of the kernel.
         """
         terms = terms_of(prior.kernel)
         given = prior.images(prior.rows[to_numpy(problem.inputs.first())])

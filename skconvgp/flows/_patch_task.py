@@ -43,20 +43,10 @@ PAIRS_AT_ONCE = 2**18  # pairs of patches of one image whose graph is held
 
 
 class TermStart(NamedTuple):
-    """Inducing patches of a term of the kernel at the start of a search.
+    """Inducing patches of a term of the kernel at the start of a search."""
 
-    Parameters
-    ----------
-    patches : Tensor of shape (m, c', ph, pw)
-        The patches, as the base kernel sees them.
-    n_locations : (int, int)
-        Places along both sides, which stay.
-    learns_patches : bool, default=False
-        Whether the patches are learned.
-    """
-
-    patches: Tensor
-    n_locations: tuple[int, int]
+    patches: Tensor  # (m, c', ph, pw), as the base kernel sees them
+    n_locations: tuple[int, int]  # places along both sides, which stay
     learns_patches: bool = False
 
     @property
@@ -74,39 +64,23 @@ class TermStart(NamedTuple):
 
 @dataclass(frozen=True)
 class PatchTask:
-    """What is learned, on which images.
+    """Parameters to learn, and the images on which they are learned.
 
     Weights are learned in each term whose kernel says so.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel at its start, with numbers for all settings but learned weights.
-    images : Tensor of shape (n, c, h, w)
-        Learning images, in double precision.
-    targets : Tensor of shape (n, k)
-        Their targets.
-    starts : tuple of TermStart
-        Inducing patches of each term of the kernel.
-    criterion : {"loo", "evidence", "elbo"}
-        Judges the parameters.
-    noise : float
-        Noise variance, as a share of the mean prior variance: fixed, or the start.
-    sampled : Tensor of shape (s,)
-        Indices of images whose prior variances stand for those of all.
-    learns_noise, learns_kernel : bool
-        Whether the noise, and free hyperparameters, are learned.
     """
 
+    # The kernel at its start, with numbers for all settings but learned weights.
     kernel: Kernel
-    images: Tensor
-    targets: Tensor
-    starts: tuple[TermStart, ...]
-    criterion: str
+    images: Tensor  # learning images (n, c, h, w), in double precision
+    targets: Tensor  # (n, k)
+    starts: tuple[TermStart, ...]  # inducing patches of each term of the kernel
+    criterion: str  # "loo", "evidence" or "elbo", which judges the parameters
+    # Noise variance, as a share of the mean prior variance: fixed, or the start.
     noise: float
+    # Indices (s,) of images whose prior variances stand for those of all.
     sampled: Tensor
     learns_noise: bool = True
-    learns_kernel: bool = True
+    learns_kernel: bool = True  # whether free hyperparameters are learned
 
     @property
     def image_shape(self) -> ImageShape:

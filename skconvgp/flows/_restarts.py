@@ -25,28 +25,13 @@ def minimize_from_many(
 ) -> OptimizerResult:
     """Return the best result of a search from the start and of random restarts.
 
-    It is never worse than the start of the landscape.
+    The starts of the further searches are drawn uniformly within the bounds, which are
+    logarithms; the optimiser draws from the generator as well. The result is never
+    worse than the start of the landscape. It says why the search that found it stopped.
 
-    Parameters
-    ----------
-    optimizer : Optimizer
-        Runs each search.
-    n_restarts : int
-        Number of further searches. Their starts are drawn uniformly within the bounds,
-        which are logarithms.
-    landscape : BatchLandscape
-        The function that is minimised.
-    generator : torch.Generator
-        Draws the starts; the optimiser draws from it as well.
-    noise_start : float, default=None
-        Noise variance with which the first search begins, instead of that of the
-        landscape's start. The landscape's start then has a better value, and a search
-        begins there only if the first one ends at a worse value.
-
-    Returns
-    -------
-    result : OptimizerResult
-        The best theta of all searches, and why the search that found it stopped.
+    `noise_start` is a noise variance with which the first search begins, instead of
+    that of the landscape's start. The landscape's start then has a better value, and a
+    search begins there only if the first one ends at a worse value.
     """
     best, origin = Best.at_start(landscape), landscape.start
     if noise_start is not None:

@@ -28,49 +28,24 @@ __all__ = ["KINDS", "Derived", "System", "rho_by_size"]
 
 @dataclass(frozen=True)
 class Derived:
-    """A value and its derivatives.
+    """A value and its derivatives."""
 
-    Parameters
-    ----------
-    value : Tensor of shape ()
-        The value.
-    by_system : Tensor of shape (n, n)
-        Derivatives by the entries of M.
-    by_gram : Tensor of shape (n, n) or None
-        Further derivatives by the entries of K, if it occurs without noise.
-    by_scale : float
-        Derivative by the logarithm of the divisor of K.
-    """
-
-    value: Tensor
-    by_system: Tensor
+    value: Tensor  # ()
+    by_system: Tensor  # (n, n), derivatives by the entries of M
+    # Further derivatives (n, n) by the entries of K, if it occurs without noise.
     by_gram: Tensor | None = None
-    by_scale: float = 0.0
+    by_scale: float = 0.0  # derivative by the logarithm of the divisor of K
 
 
 @dataclass(frozen=True)
 class System:
-    """Linear systems of a batch and of its sample, solved by one factorisation.
+    """Linear systems of a batch and of its sample, solved by one factorisation."""
 
-    Parameters
-    ----------
-    gram : Tensor of shape (n, n)
-        K, with mean diagonal 1; the sample comes first.
-    targets : Tensor of shape (n, k)
-        Y.
-    noise : float
-        Number that is added to the diagonal.
-    n_sample : int
-        Size of the sample.
-    scale : float
-        Divisor of K, its mean diagonal before.
-    """
-
-    gram: Tensor
-    targets: Tensor
-    noise: float
-    n_sample: int
-    scale: float
+    gram: Tensor  # K (n, n), with mean diagonal 1; the sample comes first
+    targets: Tensor  # Y (n, k)
+    noise: float  # number that is added to the diagonal
+    n_sample: int  # size of the sample
+    scale: float  # divisor of K, its mean diagonal before
 
     @cached_property
     def factor(self) -> Tensor:

@@ -23,18 +23,10 @@ STOPPED = "stopped by a callback"
 
 @dataclass
 class Best:
-    """The best theta so far: the start, until another one is better.
+    """The best theta so far: the start, until another one is better."""
 
-    Parameters
-    ----------
-    theta : ndarray of shape (p,)
-        The best theta.
-    value : float
-        Its mean value over the fixed batches; NaN if that of the start is undefined.
-    """
-
-    theta: FloatArray
-    value: float
+    theta: FloatArray  # (p,)
+    value: float  # mean over the fixed batches; NaN if that of the start is undefined
 
     @classmethod
     def at_start(cls, landscape: Landscape) -> "Best":
@@ -61,25 +53,9 @@ def slope(
 ) -> tuple[float, FloatArray]:
     """Return the mean value over batches and its derivatives; NaN if one is undefined.
 
-    Parameters
-    ----------
-    landscape : Landscape
-        The function that is differentiated.
-    theta : ndarray of shape (p,)
-        Point at which it is differentiated.
-    batches : tuple of Batch
-        Batches of the mean; both sides of a difference use the same ones.
-    method : str
-        "exact", "autograd" or "finite_difference".
-    difference_step : float
-        Distance of each side of a difference; sides are moved back to the bounds.
-
-    Returns
-    -------
-    value : float
-        The value.
-    by_theta : ndarray of shape (p,)
-        Its derivatives, all finite if the value is finite.
+    The derivatives (p,) are all finite if the value is. The method is "exact",
+    "autograd" or "finite_difference": both sides of a difference use the same batches.
+    Sides lie `difference_step` away from theta (p,), but are moved back to the bounds.
     """
     if method == "finite_difference":
         value = landscape.value(theta, batches)

@@ -26,21 +26,12 @@ HOST = torch.device("cpu")
 
 @dataclass(frozen=True)
 class PartScore:
-    """A score whose matrices are not held.
-
-    Parameters
-    ----------
-    value : float
-        The value.
-    by_parameter : float
-        Its derivative by the logarithm of the noise variance.
-    by_theta : callable
-        Returns its derivatives (p,) by the hyperparameters, for which matrices are
-        evaluated again.
-    """
+    """A score whose matrices are not held."""
 
     value: float
-    by_parameter: float
+    by_parameter: float  # derivative by the logarithm of the noise variance
+    # Returns the derivatives (p,) by the hyperparameters, for which matrices are
+    # evaluated again.
     by_theta: Callable[[], Tensor]
 
 
@@ -49,17 +40,10 @@ class StackEvaluator:
     """Gram matrices of many small batches beside each other, and their derivatives.
 
     The indices of a batch (m, b) are those of m batches of b samples.
-
-    Parameters
-    ----------
-    one : Evaluator
-        Evaluates one of them.
-    memory_budget : int
-        Bytes for matrices, beside those that `one` takes.
     """
 
-    one: Evaluator
-    memory_budget: int
+    one: Evaluator  # evaluates one of the batches
+    memory_budget: int  # bytes for matrices, beside those that `one` takes
 
     def gram(self, kernel: Kernel, batch: Batch) -> Tensor:
         """Return the Gram matrices (m, b, b)."""
@@ -90,20 +74,8 @@ class StackEvaluator:
     ) -> PartScore | None:
         """Return the score of an objective, with some of the matrices at a time.
 
-        It is None if it is undefined.
-
-        Parameters
-        ----------
-        objective : LeftOutDensity
-            The objective.
-        kernel : Kernel
-            The kernel.
-        batch : Batch
-            The samples.
-        targets : Tensor of shape (m, b, c)
-            Their targets.
-        noise_variance : float or None
-            As in `LeftOutDensity.score`.
+        It is None if it is undefined. The targets are (m, b, c), the noise variance
+        that of `LeftOutDensity.score`.
         """
         noise = objective.noise_of(noise_variance)
         targets = targets.to(self.one.config.device)
@@ -161,13 +133,7 @@ class StackEvaluator:
 
 @dataclass(frozen=True)
 class OneBatch:
-    """Draws the same batch each time.
-
-    Parameters
-    ----------
-    batch : Batch
-        The batch.
-    """
+    """Draws the same batch each time."""
 
     batch: Batch
 

@@ -31,21 +31,10 @@ SHRINKAGES = (0.1, 0.03, 0.01, 0.003)  # spread of candidates about the best one
 
 
 def expected_improvement(mean: Tensor, std: Tensor, best: float) -> Tensor:
-    """Return the expected amount by which values fall below the best.
+    """Return the expected amounts (n,) by which values fall below the best one so far.
 
-    The formula: docs/maths.rst, "Expected improvement".
-
-    Parameters
-    ----------
-    mean, std : Tensor of shape (n,)
-        Predicted means and standard deviations.
-    best : float
-        Smallest value so far.
-
-    Returns
-    -------
-    improvement : Tensor of shape (n,)
-        The expectation; if the deviation is zero, the certain amount.
+    The formula: docs/maths.rst, "Expected improvement". `mean` and `std` (n,) are those
+    of the predictions; if the deviation is zero, the amount is certain.
     """
     gain = best - mean
     z = gain / std.clamp(min=1e-300)
@@ -81,16 +70,9 @@ class NativeSurrogate:
     Noise and lengthscales, one for each dimension, have the largest evidence. The point
     of largest expected improvement is looked for among random points, then ever nearer
     to the best of them.
-
-    Parameters
-    ----------
-    n_dimensions : int
-        Dimensions of the cube.
-    generator : torch.Generator
-        Source of randomness.
     """
 
-    n_dimensions: int
+    n_dimensions: int  # of the cube
     generator: Generator
     _points: list[Sequence[float]] = field(default_factory=list)
     _values: list[float] = field(default_factory=list)

@@ -24,34 +24,17 @@ __all__ = ["Flow", "Warp", "keeps_order", "steepest"]
 
 @dataclass(frozen=True)
 class Flow:
-    """Settings of the motion of points.
+    """Settings of the motion of points."""
 
-    Parameters
-    ----------
-    objective : Objective
-        Judges the Gram matrix of a batch.
-    n_steps : int
-        Number of steps.
-    batch_size : int
-        Points in a batch.
-    step_size, step : float, {"spread", "original"}
-        Length of a step.
-    solver : {"euler", "rk45"}
-        How a step follows its field.
-    field_noise : float
-        Ridge of the field, relative to the sum of its prior variances.
-    is_complete : bool
-        Whether the points of a batch follow the field, too; if not, they move straight
-        down the slope of the objective.
-    """
-
-    objective: Objective
+    objective: Objective  # judges the Gram matrix of a batch
     n_steps: int
-    batch_size: int
-    step_size: float
-    step: str
-    solver: str
-    field_noise: float
+    batch_size: int  # points in a batch
+    step_size: float  # length of a step, by the rule `step`
+    step: str  # "spread" or "original"
+    solver: str  # "euler" or "rk45": how a step follows its field
+    field_noise: float  # ridge of the field, relative to the sum of its prior variances
+    # Whether the points of a batch follow the field, too; if not, they move straight
+    # down the slope of the objective.
     is_complete: bool
 
     def learn(
@@ -63,25 +46,11 @@ class Flow:
         field_kernel: PointKernel,
         on_step: OnStep,
     ) -> "Warp":
-        """Move points, one batch after the other.
+        """Move points (n, d), one batch after the other; return them and their steps.
 
-        Parameters
-        ----------
-        points : Tensor of shape (n, d)
-            Points before the motion.
-        targets : Tensor of shape (n, k)
-            Their targets, of mean 0.
-        batches : Batches
-            Draws a batch for each step.
-        kernel, field_kernel : PointKernel
-            Covariances that the objective judges, and those of the field.
-        on_step : callable
-            Called with (steps done, steps in all).
-
-        Returns
-        -------
-        warp : Warp
-            The moved points, and the steps that moved them.
+        The targets (n, k) have mean 0. The objective judges covariances of `kernel`;
+        those of the field are of `field_kernel`. `on_step` is called with
+        (steps done, steps in all).
         """
         steps, values = [], []
         for index in range(self.n_steps):
@@ -143,45 +112,23 @@ class Flow:
 
 @dataclass(frozen=True)
 class Warp:
-    """Result of a flow.
+    """Result of a flow."""
 
-    Parameters
-    ----------
-    points : Tensor of shape (n, d)
-        The moved points.
-    steps : tuple of WarpStep
-        Steps that moved them; new points are moved by the same steps.
-    values : tuple of float
-        The objective on each batch, before its step; NaN if it is undefined.
-    """
-
-    points: Tensor
+    points: Tensor  # the moved points (n, d)
+    # Steps that moved them; new points are moved by the same steps.
     steps: tuple[WarpStep, ...] = field(default=())
+    # The objective on each batch, before its step; NaN if it is undefined.
     values: tuple[float, ...] = field(default=())
 
 
 def steepest(
     points: Tensor, targets: Tensor, objective: Objective, kernel: PointKernel
 ) -> tuple[float, Tensor]:
-    r"""Return an objective of a batch, and the direction of its steepest descent.
+    r"""Return the objective of a batch, and its direction (b, d) of steepest descent.
 
-    Parameters
-    ----------
-    points : Tensor of shape (b, d)
-        The batch; its sample comes first.
-    targets : Tensor of shape (b, k)
-        Targets.
-    objective : Objective
-        Judges the Gram matrix.
-    kernel : PointKernel
-        Covariance.
-
-    Returns
-    -------
-    value : float
-        The objective; NaN if it is undefined.
-    down : Tensor of shape (b, d)
-        :math:`-\partial \rho / \partial x_i`; zero if it is undefined.
+    The direction is :math:`-\partial \rho / \partial x_i`. If the objective is
+    undefined, it is NaN and the direction zero. The sample comes first among the points
+    (b, d) and the targets (b, k) of the batch.
     """
     try:
         score = objective.score(kernel.gram(points), targets)

@@ -16,14 +16,9 @@ TOLERANCE = 0.02
 
 
 def choose_amplitude(evidence: Callable[[float], float]) -> float:
-    """Return the amplitude with the largest evidence.
+    """Return the amplitude with the largest log evidence.
 
     A grid of decades, then a bounded search around the best of them.
-
-    Parameters
-    ----------
-    evidence : callable
-        Log evidence of an amplitude.
     """
     scores = {decade: evidence(10.0**decade) for decade in DECADES}
     best = max(scores, key=lambda decade: scores[decade])

@@ -30,30 +30,17 @@ class LabelCode:
     """Targets and noise variances of the k latent functions, for each of c labels.
 
     There are as many functions as labels, or one for the second of two labels.
-
-    Parameters
-    ----------
-    values : Tensor of shape (c, k)
-        Targets minus the prior mean.
-    noise : Tensor of shape (c, k)
-        Noise variance of a single observation, as a share of the amplitude.
     """
 
-    values: Any
-    noise: Any
+    values: Any  # targets (c, k) minus the prior mean
+    noise: Any  # (c, k), variance of a single observation, as a share of the amplitude
 
     @classmethod
     def of(cls, targets: Targets, amplitude: float, added: float) -> LabelCode:
         """Return the code of the targets of c samples, one of each label.
 
-        Parameters
-        ----------
-        targets : Targets
-            Targets with noise variances (c, c).
-        amplitude : float
-            Mean prior variance.
-        added : float
-            Noise variance that is added, as a share of the amplitude.
+        The noise variances of the targets are (c, c). The noise `added` to them is a
+        share of the amplitude, the mean prior variance.
         """
         assert targets.noise is not None
         values = targets.values - targets.offset
@@ -100,33 +87,17 @@ class LabelCode:
 
 @dataclass(frozen=True)
 class ClassSums:
-    """Sums over the samples of each class; those of more samples add up.
+    """Sums over the samples of each class; those of more samples add up."""
 
-    Parameters
-    ----------
-    moments : Tensor of shape (c, r, r)
-        F^T W_c F.
-    totals : Tensor of shape (r, c)
-        F^T w_c.
-    weights : Tensor of shape (c,)
-        Sums of the weights.
-    """
-
-    moments: Tensor
-    totals: Tensor
-    weights: Tensor
+    moments: Tensor  # (c, r, r), F^T W_c F
+    totals: Tensor  # (r, c), F^T w_c
+    weights: Tensor  # (c,), sums of the weights
 
     def of_function(self, index: int, code: LabelCode, whole: Tensor) -> FeatureSums:
         """Return the sums of a latent function for its targets and noise.
 
-        Parameters
-        ----------
-        index : int
-            Which latent function.
-        code : LabelCode
-            Targets and noise.
-        whole : Tensor of shape (r, r)
-            Sum of the moments of all classes.
+        `index` says which function. `whole` (r, r) is the sum of the moments of all
+        classes.
         """
         column, usual = slice(index, index + 1), code.label_of(index) - 1  # any other
         values, precision = code.values[:, column], 1.0 / code.noise[:, column]
@@ -156,21 +127,11 @@ class ClassSums:
 
 @dataclass
 class ClassMoments:
-    """Sums over the samples of each class, to which blocks of samples are added.
+    """Sums over the samples of each class, to which blocks of samples are added."""
 
-    Parameters
-    ----------
-    squares : Tensor of shape (c, r, r)
-        Overwritten by the moments.
-    dtype : torch.dtype
-        Precision of products within a block.
-    each : list of Moments
-        Sums of each class; none before the first block.
-    """
-
-    squares: Tensor
-    dtype: torch.dtype
-    each: list[Moments]
+    squares: Tensor  # (c, r, r), overwritten by the moments
+    dtype: torch.dtype  # precision of products within a block
+    each: list[Moments]  # sums of each class; none before the first block
 
     @classmethod
     def empty(

@@ -26,21 +26,8 @@ def bootstrap_directions(
     covariance :math:`F^\top D^{-1} F = A - I`, and is drawn from it. As the model is
     linear, draws have exactly the distribution of the posterior.
 
-    Parameters
-    ----------
-    factor : Tensor of shape (r, r)
-        The lower Cholesky factor L.
-    jitter : float
-        Jitter that was added to the diagonal of A.
-    n_draws : int
-        Number of draws.
-    generator : torch.Generator
-        Draws the noise, and the coefficients of the prior.
-
-    Returns
-    -------
-    directions : Tensor of shape (r, n_draws)
-        The draws; the change of a function is F L^-T times a column.
+    L is (r, r), and the jitter is the number that was added to the diagonal of A. The
+    draws are (r, n_draws): the change of a function is F L^-T times a column.
 
     References
     ----------
@@ -67,21 +54,9 @@ def pathwise_coefficients(
 
     .. math:: \mu(x_*) + f(x_*) - K_{*X} M^{-1} (f(X) + \varepsilon)
 
-    Parameters
-    ----------
-    solve : callable
-        Returns M^-1 times columns (n, s).
-    prior_draws : Tensor of shape (n, s)
-        Draws f at the training samples.
-    noise : Tensor of shape (n,)
-        Noise variances of the training samples.
-    generator : torch.Generator
-        Draws the noise.
-
-    Returns
-    -------
-    coefficients : Tensor of shape (n, s)
-        Dual coefficients of what is subtracted from each draw.
+    `solve` returns M^-1 times columns (n, s). The draws f (n, s) are at the training
+    samples, whose noise variances are (n,). The result is the dual coefficients (n, s)
+    of the function that is subtracted from each draw.
 
     References
     ----------

@@ -25,21 +25,14 @@ FEWEST_INPUTS = 10
 
 @dataclass(frozen=True)
 class EqualInputs:
-    """Which samples have equal inputs, and which were made of one image.
+    """Which samples have equal inputs, and which were made of one image."""
 
-    Parameters
-    ----------
-    of : Tensor of shape (n,)
-        Index of the distinct input of each sample, from 0 to m - 1; each occurs.
-    n_versions : int, default=1
-        How many samples each image is. The images are the first samples, and then come
-        further versions of all of them, in the same order.
-    n_before : int, default=0
-        Number of samples that were added before these, with inputs of their own.
-    """
-
+    # Index (n,) of the distinct input of each sample, from 0 to m - 1; each occurs.
     of: Tensor
+    # How many samples each image is. The images are the first samples, and then come
+    # further versions of all of them, in the same order.
     n_versions: int = 1
+    # Number of samples that were added before these, with inputs of their own.
     n_before: int = 0
 
     @classmethod
@@ -124,12 +117,7 @@ class EqualInputs:
     def removed_of_class(self, weights: Tensor, codes: Tensor) -> Tensor:
         """Return the weight (n_images,) of its own class that leaves with a sample.
 
-        Parameters
-        ----------
-        weights : Tensor of shape (n,)
-            Sample weights.
-        codes : Tensor of shape (n,)
-            Class codes.
+        Sample weights and class codes are (n,).
         """
         if self.n_versions == 1 and self.are_few:
             return weights.clamp(max=1.0)
@@ -139,12 +127,8 @@ class EqualInputs:
     def leaving(self, values: Tensor, weights: Tensor) -> Tensor:
         """Return what leaves (n, ...) of sums when each sample is left out.
 
-        Parameters
-        ----------
-        values : Tensor of shape (n, ...)
-            What each sample adds to a sum over observations at its input.
-        weights : Tensor of shape (n,)
-            Sample weights: how many observations a sample is.
+        The values (n, ...) are what each sample adds to a sum over observations at its
+        input. The weights (n,) say how many observations a sample is.
         """
         if not self.are_few:
             return self.sum(values)[self.of]
@@ -154,12 +138,7 @@ class EqualInputs:
     def merge(self, targets: Tensor, weights: Tensor) -> MergedSamples:
         """Return one sample for each input, with the same posterior of the function.
 
-        Parameters
-        ----------
-        targets : Tensor of shape (n, k)
-            Targets.
-        weights : Tensor of shape (n,)
-            Sample weights.
+        Targets are (n, k), sample weights (n,).
         """
         total = self.sum(weights)
         mean = self.sum(targets * weights[:, None]) / total[:, None]
@@ -169,21 +148,11 @@ class EqualInputs:
 
 @dataclass(frozen=True)
 class MergedSamples:
-    """One sample for each of several inputs.
+    """One sample for each of several inputs."""
 
-    Parameters
-    ----------
-    targets : Tensor of shape (m, k)
-        Weighted means of the targets of an input.
-    weights : Tensor of shape (m,)
-        Sums of weights.
-    scatter : Tensor of shape (m, k)
-        Weighted sums of squares around these means.
-    """
-
-    targets: Tensor
-    weights: Tensor
-    scatter: Tensor
+    targets: Tensor  # (m, k), weighted means of the targets of an input
+    weights: Tensor  # (m,), sums of weights
+    scatter: Tensor  # (m, k), weighted sums of squares around these means
 
     def take(self, indices: Any) -> MergedSamples:
         """Return the samples of the inputs at these indices."""

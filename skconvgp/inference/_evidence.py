@@ -32,28 +32,17 @@ UNINFORMED = 1.0
 
 @dataclass(frozen=True)
 class LeaveOneOut:
-    """Predictions of each training target from all the others.
+    """Predictions of each training target from all the others."""
 
-    Parameters
-    ----------
-    mean : Tensor of shape (n, k)
-        Means.
-    var : Tensor of shape (n,)
-        Variances of the left-out target, its noise included, for amplitude 1.
-    """
-
-    mean: Tensor
-    var: Tensor
+    mean: Tensor  # (n, k)
+    var: Tensor  # (n,), of the left-out target, its noise included, for amplitude 1
 
 
 def informative(targets: Tensor) -> Tensor:
     """Return which outputs (k,) determine an amplitude: those with targets, or all.
 
-    Parameters
-    ----------
-    targets : Tensor of shape (..., k)
-        Targets (n, k), or their sums of squares (k,). An output whose targets are all
-        zero says nothing, unless there is no other.
+    Given are targets (n, k), or their sums of squares (k,). An output whose targets are
+    all zero says nothing, unless there is no other.
     """
     has_any = (targets != 0.0).reshape(-1, targets.shape[-1]).any(0)
     return has_any if bool(has_any.any()) else torch.ones_like(has_any)
@@ -62,16 +51,9 @@ def informative(targets: Tensor) -> Tensor:
 def profiled_amplitude(quadratic: Tensor, weights: Tensor, informs: Tensor) -> Tensor:
     """Return the amplitudes (k,) that maximise the evidence, the same for all outputs.
 
-    An output that determines none has the amplitude `UNINFORMED`.
-
-    Parameters
-    ----------
-    quadratic : Tensor of shape (k,)
-        <y, M^-1 y> of each output.
-    weights : Tensor of shape (n,)
-        Sample weights.
-    informs : Tensor of shape (k,)
-        Which outputs determine an amplitude, as of `informative`.
+    `quadratic` (k,) is <y, M^-1 y> of each output, `weights` (n,) are those of the
+    samples. `informs` (k,) says which outputs determine an amplitude, as found by
+    `informative`: one that determines none has the amplitude `UNINFORMED`.
     """
     return profiled_amplitudes(quadratic[informs], weights).where(informs, UNINFORMED)
 
@@ -79,12 +61,8 @@ def profiled_amplitude(quadratic: Tensor, weights: Tensor, informs: Tensor) -> T
 def profiled_amplitudes(quadratic: Tensor, weights: Tensor) -> Tensor:
     """Return the amplitude shared by all outputs, for each of several matrices M.
 
-    Parameters
-    ----------
-    quadratic : Tensor of shape (..., k)
-        <y, M^-1 y> of each output.
-    weights : Tensor of shape (n,)
-        Sample weights.
+    `quadratic` (..., k) is <y, M^-1 y> of each output, `weights` (n,) are those of the
+    samples.
     """
     n_values = quadratic.shape[-1] * float(weights.sum())
     tiny = torch.finfo(quadratic.dtype).tiny  # targets that are all zero
@@ -97,17 +75,8 @@ def moment_amplitude(
     """Return the amplitudes (k,) for which the model expects squares like the targets'.
 
     It needs no linear solve: the expected weighted squares are the weights plus noise.
-
-    Parameters
-    ----------
-    targets : Tensor of shape (n, k)
-        Y.
-    noise : float or Tensor of shape (n,)
-        Noise variance of a single observation.
-    weights : Tensor of shape (n,)
-        Sample weights.
-    informs : Tensor of shape (k,)
-        Which outputs determine an amplitude, as of `informative`.
+    The noise is the variance of a single observation, a number or (n,). `informs` is as
+    in `profiled_amplitude`.
     """
     squares = (weights @ targets.square())[informs].mean()
     tiny = torch.finfo(targets.dtype).tiny
@@ -120,16 +89,8 @@ def missing_quadratic(targets: Tensor, residual: float, noise: Tensor) -> Tensor
 
     If the residual r = y - M x is orthogonal to x, as in conjugate gradients, the
     difference is <r, M^-1 r>. It is at most |r|^2 divided by the smallest noise, as no
-    eigenvalue of M is below the noise.
-
-    Parameters
-    ----------
-    targets : Tensor of shape (n, k)
-        Y.
-    residual : float
-        Largest norm of a residual, divided by the norm of its target.
-    noise : Tensor of shape (n,)
-        Noise variances on the diagonal of M.
+    eigenvalue of M is below the noise (n,) on its diagonal. `residual` is the largest
+    norm of a residual, divided by the norm of its target.
     """
     return residual**2 * targets.square().sum(0) / noise.min()
 
@@ -148,18 +109,10 @@ def log_marginal_likelihood(
 
     where :math:`\log|aM|` is that of W single observations.
 
-    Parameters
-    ----------
-    quadratic : Tensor of shape (k,)
-        <y, M^-1 y> of each output; (b, k) for several matrices M, as is `amplitude`.
-    logdet : Tensor of shape () or (b, 1)
-        Logarithm of the determinant of M.
-    amplitude : Tensor of shape (k,)
-        The factor a of each output.
-    noise : float or Tensor of shape (n,) or (b, 1)
-        Noise variance of a single observation.
-    weights : Tensor of shape (n,)
-        Sample weights.
+    `quadratic` (k,) is <y, M^-1 y> of each output, `logdet` () is log |M|, and
+    `amplitude` (k,) holds the factors a. The noise is the variance of a single
+    observation, a number or (n,). For b matrices M, `quadratic` and `amplitude` are
+    (b, k), `logdet` and the noise (b, 1).
     """
     total = weights.sum()
     # A sample of weight w and noise v is w observations. Their determinant has w - 1
@@ -196,16 +149,9 @@ def leave_one_out(
     one, the variance is that of a single observation. No two samples may have equal
     inputs.
 
-    Parameters
-    ----------
-    targets, dual : Tensor of shape (n, k)
-        Y and M^-1 Y, (b, n, k) for several matrices M.
-    inverse_diag : Tensor of shape (n,) or (b, n)
-        Diagonal of M^-1.
-    noise : float or Tensor of shape (n,) or (b, 1)
-        Noise variance of a single observation.
-    weights : Tensor of shape (n,)
-        Sample weights.
+    `targets` and `dual` (n, k) are Y and M^-1 Y, `inverse_diag` (n,) is the diagonal of
+    M^-1. The noise is the variance of a single observation, a number or (n,). For b
+    matrices M these are (b, n, k), (b, n) and (b, 1).
     """
     mean = targets - dual / inverse_diag[..., None]
     single = noise / weights.clamp(max=1.0) - noise / weights
@@ -222,16 +168,10 @@ def leave_one_unit_out(
 ) -> LeaveOneOut:
     """Return leave-one-out predictions if a part of the weight at an input stays.
 
-    Parameters
-    ----------
-    loo : LeaveOneOut
-        Predictions without any sample with the input.
-    targets, whole_targets : Tensor of shape (n, k)
-        Target of each sample, and the mean target of all samples with its input.
-    noise : float or Tensor of shape (n,)
-        Noise variance of a single observation.
-    totals, staying : Tensor of shape (n,)
-        Weight of all samples with the same input, and the part of it that stays.
+    `loo` has the predictions without any sample with the input. `whole_targets` (n, k)
+    are mean targets of all samples with the input of a sample. Of their weight `totals`
+    (n,) the part `staying` stays. The noise is the variance of a single observation, a
+    number or (n,).
     """
     if not bool(staying.any()):
         return loo

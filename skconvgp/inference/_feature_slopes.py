@@ -21,53 +21,25 @@ __all__ = ["FeatureScore", "feature_bound", "feature_score"]
 
 @dataclass(frozen=True)
 class FeatureScore:
-    """Value of a criterion, smaller is better, and its derivatives.
-
-    Parameters
-    ----------
-    value : float
-        The value.
-    by_features : Tensor of shape (n, r)
-        Derivatives by the features.
-    by_noise : float
-        Derivative by the noise variance.
-    by_variance : float, default=0.0
-        Derivative by the mean prior variance.
-    """
+    """Value of a criterion, smaller is better, and its derivatives."""
 
     value: float
-    by_features: Tensor
-    by_noise: float
-    by_variance: float = 0.0
+    by_features: Tensor  # (n, r), derivatives by the features
+    by_noise: float  # derivative by the noise variance
+    by_variance: float = 0.0  # derivative by the mean prior variance
 
 
 @dataclass(frozen=True)
 class _System:
-    """What both criteria need of M: see the module.
+    """Terms of M that both criteria need: see the module."""
 
-    Parameters
-    ----------
-    features, targets : Tensor of shape (n, r), (n, k)
-        F and Y.
-    noise : float
-        The noise variance v.
-    factor : Tensor of shape (r, r)
-        Lower Cholesky factor of B.
-    solved : Tensor of shape (n, r)
-        M^-1 F.
-    dual : Tensor of shape (n, k)
-        M^-1 Y.
-    inverse_diag : Tensor of shape (n,)
-        Diagonal of M^-1.
-    """
-
-    features: Tensor
-    targets: Tensor
-    noise: float
-    factor: Tensor
-    solved: Tensor
-    dual: Tensor
-    inverse_diag: Tensor
+    features: Tensor  # F (n, r)
+    targets: Tensor  # Y (n, k)
+    noise: float  # the noise variance v
+    factor: Tensor  # (r, r), lower Cholesky factor of B
+    solved: Tensor  # (n, r), M^-1 F
+    dual: Tensor  # (n, k), M^-1 Y
+    inverse_diag: Tensor  # (n,), diagonal of M^-1
 
     def solve(self, columns: Tensor) -> Tensor:
         """Return M^-1 times columns (n, k)."""
@@ -77,18 +49,10 @@ class _System:
 def feature_score(
     features: Tensor, targets: Tensor, noise: float, criterion: str
 ) -> FeatureScore:
-    """Return a criterion for targets with the covariance of features and a noise.
+    """Return a criterion for targets (n, k) with the covariance F F^T plus a noise > 0.
 
-    Parameters
-    ----------
-    features : Tensor of shape (n, r)
-        F.
-    targets : Tensor of shape (n, k)
-        Y.
-    noise : float
-        Noise variance, > 0.
-    criterion : {"evidence", "loo"}
-        Negative log evidence, or negative leave-one-out log predictive density.
+    The features F are (n, r). The criterion is "evidence", the negative log evidence,
+    or "loo", the negative leave-one-out log predictive density.
     """
     system = _system(features, targets, noise)
     return _evidence(system) if criterion == "evidence" else _left_out(system)
@@ -103,18 +67,8 @@ def feature_bound(
 ) -> FeatureScore:
     """Return the negative lower bound of the evidence of Titsias, for each target.
 
-    Parameters
-    ----------
-    evidence : FeatureScore
-        That of the features.
-    features : Tensor of shape (n, r)
-        F.
-    sampled : Tensor of shape (m,)
-        Indices of the samples whose mean stands for that of all.
-    variances : Tensor of shape (m,)
-        Their prior variances.
-    noise : float
-        Noise variance, > 0.
+    `evidence` is that of the features (n, r) with a noise > 0. The samples of indices
+    `sampled` (m,) have these prior variances (m,), whose mean stands for that of all.
     """
     seen = features[sampled]
     left_out = float((variances - seen.square().sum(1)).mean())

@@ -44,27 +44,13 @@ ROWS = 4096  # summed at a time
 
 @dataclass(frozen=True)
 class FeatureSums:
-    """Sums over samples that determine the posterior; those of more samples add up.
+    """Sums over samples that determine the posterior; those of more samples add up."""
 
-    Parameters
-    ----------
-    moment : Tensor of shape (r, r)
-        F^T D^-1 F.
-    response : Tensor of shape (r, k)
-        F^T D^-1 Y.
-    energy : Tensor of shape (k,)
-        Diagonal of Y^T D^-1 Y.
-    log_noise : Tensor of shape ()
-        Weighted sum of the logarithms of the noise variances of single observations.
-    weight : Tensor of shape ()
-        Sum of the weights.
-    """
-
-    moment: Tensor
-    response: Tensor
-    energy: Tensor
-    log_noise: Tensor
-    weight: Tensor
+    moment: Tensor  # (r, r), F^T D^-1 F
+    response: Tensor  # (r, k), F^T D^-1 Y
+    energy: Tensor  # (k,), diagonal of Y^T D^-1 Y
+    log_noise: Tensor  # (), weighted sum of log noise variances of single observations
+    weight: Tensor  # (), sum of the weights
 
     def __add__(self, other: FeatureSums) -> FeatureSums:
         """Return the sums over the samples of both."""
@@ -79,20 +65,11 @@ class FeatureSums:
 
 @dataclass(frozen=True)
 class FeaturePosterior:
-    """Posterior of the coefficients, for amplitude 1.
+    """Posterior of the coefficients, for amplitude 1."""
 
-    Parameters
-    ----------
-    factor : Tensor of shape (r, r)
-        Lower Cholesky factor of the precision, I + F^T D^-1 F.
-    mean : Tensor of shape (r, k)
-        Posterior means.
-    jitter : float
-        Jitter that had to be added to the diagonal of the precision; 0 if none.
-    """
-
-    factor: Tensor
-    mean: Tensor
+    factor: Tensor  # (r, r), lower Cholesky factor of the precision, I + F^T D^-1 F
+    mean: Tensor  # (r, k)
+    # Number that had to be added to the diagonal of the precision; 0 if none.
     jitter: float = 0.0
 
     def half(self, features: Tensor) -> Tensor:
@@ -115,16 +92,8 @@ def sum_features(
 ) -> FeatureSums:
     """Return the sums over samples that the posterior depends on.
 
-    Parameters
-    ----------
-    features : Tensor of shape (n, r)
-        F.
-    targets : Tensor of shape (n, k)
-        Y.
-    noise : Tensor of shape (n,)
-        Noise variance of a single observation, > 0.
-    weights : Tensor of shape (n,)
-        Sample weights.
+    Features are (n, r), targets (n, k) and weights (n,). The noise (n,) is the variance
+    of a single observation, > 0.
     """
     precision = weights / noise
     moment = features.new_zeros(features.shape[1], features.shape[1])
@@ -181,13 +150,9 @@ def feature_leave_one_out(
 ) -> LeaveOneOut:
     """Return the prediction of each target when its whole sample is left out.
 
-    Parameters
-    ----------
-    features, targets, noise, weights : Tensor
-        As in `sum_features`, for any subset of the samples. Samples with equal inputs
-        are left out together if each is given their total weight and mean target.
-    posterior : FeaturePosterior
-        Posterior given all samples.
+    The samples, given as in `sum_features`, may be any subset of those of the
+    posterior. Samples with equal inputs are left out together if each is given their
+    total weight and mean target.
     """
     precision = weights / noise
     dual = (targets - features @ posterior.mean) * precision[:, None]

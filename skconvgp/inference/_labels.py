@@ -47,40 +47,22 @@ BLOCK = 256  # samples that are solved for at once
 
 @dataclass(frozen=True)
 class LabelState:
-    """Factors from which the posterior covariances of all classes are computed.
+    """Factors from which the posterior covariances of all classes are computed."""
 
-    Parameters
-    ----------
-    factor : Tensor of shape (n, n)
-        Lower Cholesky factor of B.
-    members : Tensor of shape (m,)
-        Indices of the members, one class after the other.
-    counts : Tensor of shape (k,)
-        Number of members of each class.
-    corrections : Tensor of shape (q,)
-        Lower Cholesky factors of the matrices G_c, flattened, one after the other.
-    noise : Tensor of shape (n, k)
-        Noise variances of the samples, with their weights.
-    jitter : float
-        Largest jitter that had to be added to a diagonal; 0 if none.
-    """
-
-    factor: Tensor
-    members: Tensor
-    counts: Tensor
+    factor: Tensor  # (n, n), lower Cholesky factor of B
+    members: Tensor  # indices (m,) of the members, one class after the other
+    counts: Tensor  # (k,), number of members of each class
+    # Lower Cholesky factors of the matrices G_c, flattened to (q,), one after the
+    # other.
     corrections: Tensor
-    noise: Tensor
-    jitter: float
+    noise: Tensor  # (n, k), of the samples with their weights
+    jitter: float  # largest that had to be added to a diagonal; 0 if none
 
     def covariance(self, cross: Tensor, prior: Tensor) -> Tensor:
         """Return posterior variances (b, k) of the latent functions of new samples.
 
-        Parameters
-        ----------
-        cross : Tensor of shape (n, b)
-            Prior covariances of the training samples with the new ones.
-        prior : Tensor of shape (b,)
-            Prior variances.
+        `cross` (n, b) are prior covariances of the training samples with the new ones,
+        whose prior variances are (b,).
         """
         half = half_solve(self.factor, cross)
         common = prior - (half * half).sum(0)
@@ -90,12 +72,8 @@ class LabelState:
     def joint_covariance(self, cross: Tensor, prior: Tensor) -> Tensor:
         """Return posterior covariances (b, b, k) of new samples.
 
-        Parameters
-        ----------
-        cross : Tensor of shape (n, b)
-            Prior covariances of the training samples with the new ones.
-        prior : Tensor of shape (b, b)
-            Prior covariances of the new ones.
+        `cross` (n, b) are prior covariances of the training samples with the new ones,
+        whose own are `prior` (b, b).
         """
         half = half_solve(self.factor, cross)
         common = prior - half.mT @ half
@@ -137,25 +115,14 @@ class LabelState:
 
 @dataclass(frozen=True)
 class LabelFit:
-    """Posterior of the latent functions of all classes.
+    """Posterior of the latent functions of all classes."""
 
-    Parameters
-    ----------
-    dual : Tensor of shape (n, k)
-        Dual coefficients: posterior means are prior covariances times these.
-    evidence : Tensor of shape (k,)
-        Log evidence of the targets of each class.
-    loo_mean, loo_var : Tensor of shape (n, k)
-        Leave-one-out mean and variance of each latent function at each sample.
-    state : LabelState
-        Factors for posterior covariances.
-    """
-
+    # Dual coefficients (n, k): posterior means are prior covariances times these.
     dual: Tensor
-    evidence: Tensor
-    loo_mean: Tensor
-    loo_var: Tensor
-    state: LabelState
+    evidence: Tensor  # (k,), log evidence of the targets of each class
+    loo_mean: Tensor  # (n, k), of each latent function at each sample
+    loo_var: Tensor  # (n, k)
+    state: LabelState  # factors for posterior covariances
 
 
 def fit_labels(
@@ -167,24 +134,11 @@ def fit_labels(
 ) -> LabelFit:
     """Fit the latent functions of all classes by one factorisation.
 
-    Parameters
-    ----------
-    gram : Tensor of shape (n, n)
-        Prior covariances of each latent function; the diagonal is overwritten meanwhile
-        and restored at the end.
-    targets : Tensor of shape (n, k)
-        Targets of mean 0.
-    noise : Tensor of shape (n, k)
-        Noise variance of a single observation, > 0.
-    weights : Tensor of shape (n,)
-        Sample weights.
-    inputs : EqualInputs, optional
-        Which samples have equal inputs, and are left out together; by default none.
-
-    Raises
-    ------
-    NotPSDError
-        If a matrix is not positive definite even with jitter.
+    The diagonal of `gram` (n, n), the prior covariances of each latent function, is
+    overwritten meanwhile and restored at the end. Targets (n, k) have mean 0. The noise
+    (n, k) is the variance of a single observation, > 0; the weights are (n,). Samples
+    with equal inputs are left out together; by default none are equal. Raises a
+    `NotPSDError` if a matrix is not positive definite even with jitter.
     """
     each = noise / weights[:, None]
     largest = each.amax(1)
@@ -242,18 +196,10 @@ def fit_labels(
 
 @dataclass(frozen=True)
 class Sites:
-    """Gaussian likelihoods that leave the posterior when each sample is left out.
+    """Gaussian likelihoods that leave the posterior when each sample is left out."""
 
-    Parameters
-    ----------
-    precision : Tensor of shape (n, k)
-        Their precisions.
-    shift : Tensor of shape (n, k)
-        Precisions times targets.
-    """
-
-    precision: Tensor
-    shift: Tensor
+    precision: Tensor  # (n, k)
+    shift: Tensor  # (n, k), precisions times targets
 
     @classmethod
     def of(
@@ -262,16 +208,7 @@ class Sites:
         """Return the likelihoods of all samples with the input of each.
 
         If there are few distinct inputs, only one unit of the sample's weight leaves.
-
-        Parameters
-        ----------
-        targets, noise : Tensor of shape (n, k)
-            Targets, and the noise variance of each: that of a single observation,
-            divided by the weight.
-        weights : Tensor of shape (n,)
-            Sample weights.
-        inputs : EqualInputs
-            Which samples have equal inputs.
+        The noise (n, k) is that of a single observation, divided by the weight.
         """
         precision = inputs.leaving(1.0 / noise, weights)
         return cls(precision, inputs.leaving(targets / noise, weights))

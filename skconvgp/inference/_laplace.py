@@ -32,30 +32,14 @@ ROUNDING = 16  # smallest eigenvalue of I - R^T W R, in units of the last digit
 
 @dataclass(frozen=True)
 class LaplaceFit:
-    """Mode of the posterior, and a Gaussian there.
+    """Mode of the posterior, and a Gaussian there."""
 
-    Parameters
-    ----------
-    dual : Tensor of shape (n, k)
-        Dual coefficients: the mode is K times these. k is the number of latents.
-    evidence : float
-        Approximate log marginal likelihood of the observations.
-    converged : bool
-        Whether the last Newton step was short enough.
-    n_iter : int
-        Number of factorisations.
-    sites : Sites
-        Log likelihoods at the mode, with derivatives.
-    state : OneLatentState or SoftmaxState
-        Factors for posterior covariances.
-    """
-
-    dual: Tensor
-    evidence: float
-    converged: bool
-    n_iter: int
-    sites: Sites
-    state: LaplaceState
+    dual: Tensor  # dual coefficients (n, k) of the k latents: the mode is K times these
+    evidence: float  # approximate log marginal likelihood of the observations
+    converged: bool  # whether the last Newton step was short enough
+    n_iter: int  # number of factorisations
+    sites: Sites  # log likelihoods at the mode, with derivatives
+    state: LaplaceState  # factors for posterior covariances
 
 
 def laplace_matrices(n_latents: int) -> int:
@@ -78,32 +62,16 @@ def fit_laplace(
 ) -> LaplaceFit:
     """Find the mode of the latents, and the Gaussian with the same curvature.
 
-    Parameters
-    ----------
-    gram : Tensor of shape (n, n)
-        Prior covariance of each latent function, its amplitude included.
-    observations : Tensor of shape (n,)
-        Class codes, counts or other observations, as `sites` expects them.
-    n_latents : int
-        Number of latent functions, k.
-    sites : callable
-        Takes latents (n, k) and the observations, and returns `Sites`. A curvature
-        other than minus the second derivatives changes the Gaussian and the path to the
-        mode, but not the mode.
-    start : Tensor of shape (n, k) or None
-        Dual coefficients near a multiple of those of the mode, such as those for
-        another amplitude.
-    tolerance : float
-        Largest length of the last Newton step, in posterior standard deviations. If
-        rounding errors of the objective hide so short a step, a step of their size
-        suffices.
-    max_iter : int
-        Largest number of factorisations.
+    `gram` (n, n) is the prior covariance of each latent function, its amplitude
+    included. `sites` takes latents (n, k) and the observations (n,), whatever it
+    expects, and returns `Sites`. A curvature other than minus the second derivatives
+    changes the Gaussian and the path to the mode, but not the mode.
 
-    Returns
-    -------
-    fit : LaplaceFit
-        The mode, converged or not.
+    `start` are dual coefficients (n, k) near a multiple of those of the mode, such as
+    those for another amplitude. The tolerance is the largest length of the last Newton
+    step, in posterior standard deviations. If rounding errors of the objective hide so
+    short a step, a step of their size suffices. `max_iter` is the largest number of
+    factorisations; the mode is returned converged or not.
     """
     problem = _Problem(gram, observations, sites)
     point = problem.first(n_latents, start)
@@ -134,12 +102,7 @@ def leave_one_out_laplace(gram: Tensor, fit: LaplaceFit) -> tuple[Tensor, Tensor
     leave-one-out cross-validation approximations for Gaussian latent variable models",
     2016).
 
-    Parameters
-    ----------
-    gram : Tensor of shape (n, n)
-        The Gram matrix that `fit_laplace` received.
-    fit : LaplaceFit
-        The result of `fit_laplace`.
+    `gram` is the matrix that `fit_laplace` received.
     """
     values, vectors = symmetric_eigen(fit.state.covariance(gram, gram.diagonal()))
     root = vectors * values.sqrt()[:, None, :]  # S = R R^T, V = R (I - R^T W R)^-1 R^T

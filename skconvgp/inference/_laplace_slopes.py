@@ -26,23 +26,9 @@ def laplace_slopes(
     (Rasmussen and Williams, 2006, section 5.5.1 and algorithm 5.1; for the softmax
     Williams and Barber, 1998).
 
-    Parameters
-    ----------
-    gram : Tensor of shape (n, n)
-        K, the prior covariance of each latent function.
-    observations : Tensor of shape (n,)
-        The observations that `fit_laplace` received.
-    sites : callable
-        The callable that `fit_laplace` received. Its curvature determines how the mode
-        moves. If it is neither constant nor minus the second derivatives, the result is
-        approximate.
-    fit : LaplaceFit
-        The result of `fit_laplace`.
-
-    Returns
-    -------
-    slopes : Tensor of shape (n, n)
-        Derivatives by the entries of K; symmetric.
+    The arguments are those of `fit_laplace`, and its result. The curvature of the sites
+    determines how the mode moves. If it is neither constant nor minus the second
+    derivatives, the derivatives are approximate. They are symmetric.
     """
     cov = fit.state.covariance(gram, gram.diagonal())
     by_mode = _by_latents(gram @ fit.dual, observations, sites, cov)

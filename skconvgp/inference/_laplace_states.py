@@ -29,24 +29,12 @@ VALUES = 1 << 22  # numbers in a table of samples, new samples and classes: 32 M
 
 @dataclass(frozen=True)
 class OneLatentState:
-    """Posterior of one latent function.
+    """Posterior of one latent function."""
 
-    Parameters
-    ----------
-    factor : Tensor of shape (n, n)
-        Lower Cholesky factor of I + W^1/2 K W^1/2.
-    root : Tensor of shape (n, 1)
-        W^1/2.
-    logdet : Tensor of shape ()
-        Log |I + K W|.
-    jitter : float
-        Jitter that had to be added to the diagonal of that matrix; 0 if none.
-    """
-
-    factor: Tensor
-    root: Tensor
-    logdet: Tensor
-    jitter: float
+    factor: Tensor  # (n, n), lower Cholesky factor of I + W^1/2 K W^1/2
+    root: Tensor  # (n, 1), W^1/2
+    logdet: Tensor  # (), log |I + K W|
+    jitter: float  # that had to be added to the diagonal of that matrix; 0 if none
 
     def solve(self, rhs: Tensor) -> Tensor:
         """Return (K + W^-1)^-1 times the right-hand side (n, 1)."""
@@ -59,12 +47,8 @@ class OneLatentState:
     def covariance(self, cross: Tensor, prior: Tensor) -> Tensor:
         """Return the variances (b, 1, 1) of new samples.
 
-        Parameters
-        ----------
-        cross : Tensor of shape (n, b)
-            Prior covariances of training and new samples.
-        prior : Tensor of shape (b,)
-            Prior variances of the new samples.
+        `cross` (n, b) are prior covariances of training and new samples, `prior` (b,)
+        the prior variances of the new ones.
         """
         var = prior.clone()
         for columns in _blocks(cross.shape[1], len(cross)):
@@ -80,24 +64,15 @@ class OneLatentState:
 
 @dataclass(frozen=True)
 class SoftmaxState:
-    """Posterior of one latent function for each class.
+    """Posterior of one latent function for each class."""
 
-    Parameters
-    ----------
-    inverses : Tensor of shape (k, n, n)
-        Blocks of E: (K + diag(1 / p))^-1, where p are the probabilities of a class.
-    factor : Tensor of shape (n, n)
-        Lower Cholesky factor of S, the sum of the blocks.
-    logdet : Tensor of shape ()
-        Log |I + K W|.
-    jitter : float
-        Largest jitter that had to be added to the diagonal of I + D^1/2 K D^1/2 of a
-        class, D = diag(p); 0 if none.
-    """
-
+    # Blocks (k, n, n) of E: (K + diag(1 / p))^-1, where p are the probabilities of a
+    # class.
     inverses: Tensor
-    factor: Tensor
-    logdet: Tensor
+    factor: Tensor  # (n, n), lower Cholesky factor of S, the sum of the blocks
+    logdet: Tensor  # (), log |I + K W|
+    # Largest jitter that had to be added to the diagonal of I + D^1/2 K D^1/2 of a
+    # class, D = diag(p); 0 if none.
     jitter: float
 
     def solve(self, rhs: Tensor) -> Tensor:
@@ -118,12 +93,8 @@ class SoftmaxState:
     def covariance(self, cross: Tensor, prior: Tensor) -> Tensor:
         """Return covariances (b, k, k) of the latent functions at new samples.
 
-        Parameters
-        ----------
-        cross : Tensor of shape (n, b)
-            Prior covariances of training and new samples.
-        prior : Tensor of shape (b,)
-            Prior variances of the new samples.
+        `cross` (n, b) are prior covariances of training and new samples, `prior` (b,)
+        the prior variances of the new ones.
         """
         n_classes, n, _ = self.inverses.shape
         cov = torch.diag_embed(prior[:, None].expand(-1, n_classes))
@@ -164,21 +135,9 @@ LaplaceState: TypeAlias = OneLatentState | SoftmaxState
 
 
 def factor_sites_(gram: Tensor, curvature: Tensor, buffer: Tensor) -> LaplaceState:
-    """Factor the prior covariance together with the curvature of the likelihood.
+    """Factor the prior covariance (n, n) together with the curvature (n, k) of `Sites`.
 
-    Parameters
-    ----------
-    gram : Tensor of shape (n, n)
-        K.
-    curvature : Tensor of shape (n, k)
-        The curvature of `Sites`.
-    buffer : Tensor of shape (k, n, n)
-        Overwritten; the state of several latent functions keeps it.
-
-    Returns
-    -------
-    state : OneLatentState or SoftmaxState
-        A `OneLatentState` if k is one.
+    The buffer (k, n, n) is overwritten; the state of several latent functions keeps it.
     """
     root = curvature.sqrt()
     if curvature.shape[1] == 1:

@@ -31,14 +31,8 @@ def local_posterior(
 
     Variances may be a little below zero by rounding.
 
-    Parameters
-    ----------
-    grams : Tensor of shape (b, 1 + k, 1 + k)
-        Gram matrices.
-    targets : Tensor of shape (b, k, c)
-        Targets of the neighbours.
-    noise : Tensor of shape (b, k)
-        Their noise variances.
+    The Gram matrices are (b, 1 + k, 1 + k), the targets of the neighbours (b, k, c),
+    and their noise variances (b, k).
     """
     factors, jitter = shifted_choleskys(grams[:, 1:, 1:], noise)
     half = half_solve(factors, torch.cat([grams[:, 1:, :1], targets], dim=2))
@@ -50,18 +44,11 @@ def local_posterior(
 def local_spectra(
     grams: Tensor, targets: Tensor, weights: Tensor, noises: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return means (b, g, c) and variances (b, g) for many noises.
+    """Return means (b, g, c) and variances (b, g) for many noises (g,).
 
-    Each matrix is decomposed once.
-
-    Parameters
-    ----------
-    grams, targets : Tensor
-        As for `local_posterior`.
-    weights : Tensor of shape (b, k)
-        Sample weights of the neighbours.
-    noises : Tensor of shape (g,)
-        Noise variances of a single observation.
+    Each matrix is decomposed once. Gram matrices and targets are as for
+    `local_posterior`, the weights (b, k) are those of the neighbours. A noise is the
+    variance of a single observation.
     """
     roots = weights.sqrt()
     values, vectors = symmetric_eigen(
@@ -79,12 +66,8 @@ def local_spectra(
 def without_neighbors(grams: Tensor, dropped: Tensor) -> Tensor:
     """Return Gram matrices in which the dropped neighbours are independent of all.
 
-    Parameters
-    ----------
-    grams : Tensor of shape (b, 1 + k, 1 + k)
-        Gram matrices.
-    dropped : Tensor of shape (b, k)
-        True for neighbours that are dropped.
+    `dropped` (b, k) is True for neighbours that are dropped from the matrices
+    (b, 1 + k, 1 + k).
     """
     kept = torch.nn.functional.pad(~dropped, (1, 0), value=True)
     masked = grams * (kept[:, :, None] & kept[:, None, :])
@@ -95,27 +78,13 @@ def without_neighbors(grams: Tensor, dropped: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Left-out targets and their predictions from neighbours, for many noises.
+    """Left-out targets and their predictions from neighbours, for many noises."""
 
-    Parameters
-    ----------
-    targets : Tensor of shape (m, c)
-        Targets.
-    weights : Tensor of shape (m,)
-        Sample weights.
-    mean : Tensor of shape (m, g, c)
-        Means.
-    var : Tensor of shape (m, g)
-        Variances of the targets for amplitude 1, their noise included.
-    informs : Tensor of shape (c,)
-        Which outputs determine an amplitude, as of `informative`.
-    """
-
-    targets: Tensor
-    weights: Tensor
-    mean: Tensor
-    var: Tensor
-    informs: Tensor
+    targets: Tensor  # (m, c)
+    weights: Tensor  # (m,)
+    mean: Tensor  # (m, g, c)
+    var: Tensor  # (m, g), of the targets for amplitude 1, their noise included
+    informs: Tensor  # (c,), which outputs determine an amplitude, as of `informative`
 
     def amplitude(self) -> Tensor:
         """Return weighted means (g, c) of squared errors divided by their variances.

@@ -52,28 +52,14 @@ def select_noise(
 ) -> float:
     """Choose the noise variance on a logarithmic grid.
 
-    Parameters
-    ----------
-    gram : Tensor of shape (n, n)
-        K with mean diagonal 1.
-    targets : Tensor of shape (n, k)
-        Y.
-    weights : Tensor of shape (n,)
-        Sample weights.
-    criterion : {"loo", "evidence"}
-        Leave-one-out log predictive density, or log evidence.
-    amplitude : Tensor of shape (k,) or None
-        Amplitude of each output; None profiles it out for each noise.
-    precision : torch.dtype
-        Coarsest precision that `gram` has gone through; it limits the smallest noise.
-    inputs : EqualInputs, optional
-        Which samples have equal inputs, and are left out together; by default none.
+    `gram` (n, n) has mean diagonal 1; targets are (n, k) and weights (n,). The
+    criterion is "loo", the leave-one-out log predictive density, or "evidence", the log
+    evidence. The amplitude is that of each output (k,); None profiles it out for each
+    noise. Samples with equal inputs are left out together; by default none are equal.
 
-    Returns
-    -------
-    noise_variance : float
-        The best value of the grid. Only values of at least twice the largest rounding
-        error of an eigenvalue count, as smaller ones are lost in a factorisation.
+    `precision` is the coarsest precision that `gram` has gone through. It limits the
+    noise: only values of at least twice the largest rounding error of an eigenvalue
+    count, as smaller ones are lost in a factorisation.
     """
     return score_noise(
         gram,
@@ -96,21 +82,10 @@ def score_noise(
     inputs: EqualInputs | None,
     grid: list[float],
 ) -> tuple[float, float]:
-    """Choose the noise variance from a list, the largest first.
+    """Choose the noise variance from a list of values > 0, the largest first.
 
-    Parameters
-    ----------
-    gram, targets, weights, criterion, amplitude, inputs : object
-        As in `select_noise`.
-    grid : list of float
-        The values, each > 0.
-
-    Returns
-    -------
-    noise_variance : float
-        The best value, as of `select_noise`.
-    score : float
-        Its leave-one-out log predictive density, or log evidence.
+    Returned too is its leave-one-out log predictive density, or log evidence. The other
+    settings are as in `select_noise`.
     """
     inputs = inputs or EqualInputs.none_of(targets)
     targets, amplitude = _informative(targets, amplitude)
@@ -134,19 +109,9 @@ def select_feature_noise(
     precision: torch.dtype,
     inputs: EqualInputs | None = None,
 ) -> float:
-    """Choose the noise as in `select_noise`, for the matrix F F^T given by F.
+    """Choose the noise as in `select_noise`, for the matrix F F^T given by F (n, r).
 
-    Parameters
-    ----------
-    features : Tensor of shape (n, r)
-        F; F F^T has a mean diagonal near 1.
-    targets, weights, criterion, amplitude, precision, inputs : object
-        As in `select_noise`.
-
-    Returns
-    -------
-    noise_variance : float
-        The best value of the grid.
+    F F^T has a mean diagonal near 1.
     """
     inputs = inputs or EqualInputs.none_of(targets)
     targets, amplitude = _informative(targets, amplitude)
@@ -179,22 +144,10 @@ def select_fitc_noise(
 ) -> float:
     """Choose the noise as in `select_noise`, for F F^T + diag(residual).
 
-    Each value takes a factorisation. A coarse grid is therefore tried first, with one
-    value to a decade, and then the values of the fine grid near its local maxima.
-
-    Parameters
-    ----------
-    features : Tensor of shape (n, r)
-        F.
-    residual : Tensor of shape (n,)
-        Prior variances minus the diagonal of F F^T, >= 0.
-    targets, weights, criterion, amplitude, precision, inputs : object
-        As in `select_noise`.
-
-    Returns
-    -------
-    noise_variance : float
-        The best value that was tried.
+    The residual (n,) is the prior variances minus the diagonal of F F^T, >= 0; F is
+    (n, r). Each value takes a factorisation. A coarse grid is therefore tried first,
+    with one value to a decade, and then the values of the fine grid near its local
+    maxima.
     """
     inputs = inputs or EqualInputs.none_of(targets)
     targets, amplitude = _informative(targets, amplitude)
@@ -230,21 +183,11 @@ def select_fitc_noise(
 
 @dataclass(frozen=True)
 class _Samples:
-    """Samples of which the noise is chosen.
+    """Samples of which the noise is chosen."""
 
-    Parameters
-    ----------
-    targets : Tensor of shape (n, k)
-        Targets.
-    weights : Tensor of shape (n,)
-        Sample weights.
-    inputs : EqualInputs
-        Which samples are left out together.
-    """
-
-    targets: Tensor
-    weights: Tensor
-    inputs: EqualInputs
+    targets: Tensor  # (n, k)
+    weights: Tensor  # (n,)
+    inputs: EqualInputs  # which samples are left out together
 
     @cached_property
     def merged(self) -> MergedSamples:

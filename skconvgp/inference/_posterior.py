@@ -27,27 +27,19 @@ def posterior_mean(cross: Tensor, dual_coef: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class CovarianceUpdate:
-    """Update of a prior covariance K by the data: it becomes K - A^T A + B^T B.
+    """Update of a prior covariance K by the data: it becomes K - A^T A + B^T B."""
 
-    Parameters
-    ----------
-    minus : Tensor of shape (r, n1) or None
-        A, with A^T A = K_* M^-1 K_*^T; or the features of the samples. None removes all
-        of K.
-    plus : Tensor of shape (r, n1) or None
-        B, with B^T B the posterior covariance of the features; None without features.
-    """
-
+    # A (r, n1), with A^T A = K_* M^-1 K_*^T; or the features of the samples. None
+    # removes all of K.
     minus: Tensor | None
+    # B (r, n1), with B^T B the posterior covariance of the features; None without
+    # features.
     plus: Tensor | None = None
 
     def variance(self, diag: Tensor) -> tuple[Tensor, float]:
         """Return the variances (n1,), and how far rounding took one below zero.
 
-        Parameters
-        ----------
-        diag : Tensor of shape (n1,)
-            Prior variances.
+        `diag` (n1,) are the prior variances.
         """
         var, clipped = torch.zeros_like(diag), 0.0
         if self.minus is not None and len(diag):
@@ -105,31 +97,12 @@ def sample_gaussian(
     *,
     scale: float,
 ) -> Tensor:
-    """Draw from Gaussians with a common covariance.
+    """Draw (n, k, n_samples) from Gaussians with a common covariance (n, n).
 
-    Parameters
-    ----------
-    mean : Tensor of shape (n, k)
-        One column for each output.
-    covariance : Tensor of shape (n, n)
-        Positive semi-definite.
-    n_samples : int
-        Number of draws.
-    generator : torch.Generator
-        Source of randomness.
-    scale : float
-        Size of the two matrices whose difference is the covariance. Its rounding errors
-        are in proportion to it, and so is the jitter.
-
-    Returns
-    -------
-    samples : Tensor of shape (n, k, n_samples)
-        Independent over outputs and draws.
-
-    Raises
-    ------
-    NotPSDError
-        If the covariance is not positive semi-definite.
+    There is one mean (n,) for each of k outputs. Draws are independent over outputs.
+    `scale` is the size of the two matrices whose difference is the covariance. Its
+    rounding errors are in proportion to it, and so is the jitter. Raises a
+    `NotPSDError` if the covariance is not positive semi-definite.
     """
     factor = factor_with_jitter_(covariance, scale)
     n, n_outputs = mean.shape

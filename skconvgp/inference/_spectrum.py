@@ -41,14 +41,9 @@ class Spectrum:
         return diags
 
     def inverse_blocks(self, members: Tensor, noises: Tensor) -> Tensor:
-        """Return blocks (g, s, s, m) of the inverse of the matrix plus each noise.
+        """Return blocks (g, s, s, m) of the inverse of the matrix plus each noise (m,).
 
-        Parameters
-        ----------
-        members : Tensor of shape (g, s)
-            Rows and columns of each block.
-        noises : Tensor of shape (m,)
-            The noises.
+        `members` (g, s) are the rows and columns of each block.
         """
         n_groups, size = members.shape
         blocks = noises.new_empty(n_groups, size, size, len(noises))
@@ -91,15 +86,8 @@ class Spectrum:
     def products_with(self, columns: Tensor, factors: Tensor) -> Iterator[Tensor]:
         """Yield products (b, n, k) of the vectors with scaled columns for some factors.
 
-        The vectors are as large as the matrix, and therefore read once for several
-        factors.
-
-        Parameters
-        ----------
-        columns : Tensor of shape (r, k)
-            Columns.
-        factors : Tensor of shape (r, m)
-            Factors, by vector.
+        The columns are (r, k), and the m factors by vector (r, m). The vectors are as
+        large as the matrix, and therefore read once for several factors.
         """
         n_columns = columns.shape[1]
         for block in torch.split(factors, max(1, COLUMNS // n_columns), dim=1):

@@ -24,12 +24,8 @@ def stacking_weights(probabilities: Tensor, weights: Tensor) -> Tensor:
     logarithmic barrier keeps in Newton's method. At the minimum for a barrier of size
     b, the loss exceeds its minimum by at most m b.
 
-    Parameters
-    ----------
-    probabilities : Tensor of shape (n, m)
-        Probability or density that each model gives to each observation.
-    weights : Tensor of shape (n,)
-        Sample weights, > 0.
+    `probabilities` (n, m) holds the probability or density p that each model gives to
+    each observation; the sample weights w (n,) are > 0.
 
     References
     ----------

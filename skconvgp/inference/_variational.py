@@ -32,18 +32,10 @@ ROWS = 4096  # of features that are solved for at once
 
 @dataclass(frozen=True)
 class Coefficients:
-    """Posterior N(m, S) of the coefficients of one latent function.
+    """Posterior N(m, S) of the coefficients of one latent function."""
 
-    Parameters
-    ----------
-    factor : Tensor of shape (r, r)
-        Lower Cholesky factor of the inverse of S.
-    mean : Tensor of shape (r,)
-        The mean m.
-    """
-
-    factor: Tensor
-    mean: Tensor
+    factor: Tensor  # (r, r), lower Cholesky factor of the inverse of S
+    mean: Tensor  # m (r,)
 
     def marginals(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Return means (b,) and variances (b,) of F u, given features (b, r)."""
@@ -63,18 +55,10 @@ class Coefficients:
 
 @dataclass(frozen=True)
 class NaturalPosterior:
-    """Natural parameters of the posterior of k latent functions; steps overwrite them.
+    """Natural parameters of the posterior of k latent functions, changed by steps."""
 
-    Parameters
-    ----------
-    precision : Tensor of shape (k, r, r)
-        Inverses of the covariances S.
-    shift : Tensor of shape (k, r)
-        Precisions times means.
-    """
-
-    precision: Tensor
-    shift: Tensor
+    precision: Tensor  # (k, r, r), inverses of the covariances S
+    shift: Tensor  # (k, r), precisions times means
 
     @classmethod
     def near(cls, moment: Tensor, mean: Tensor) -> NaturalPosterior:
@@ -101,17 +85,11 @@ class NaturalPosterior:
     ) -> None:
         """Take a step along the natural gradient of the bound.
 
-        Parameters
-        ----------
-        features : Tensor of shape (b, r)
-            Those of a batch.
-        mean : Tensor of shape (b, k)
-            Means of F u.
-        gradient, curvature : Tensor of shape (b, k)
-            First derivatives of the expected log likelihood by the means, and minus the
-            second ones, >= 0, times weights that let the batch stand for all samples.
-        rate : float
-            Share of the way to the parameters that the batch asks for, at most 1.
+        The features of a batch are (b, r), the means of F u (b, k). `gradient` and
+        `curvature` (b, k) are first derivatives of the expected log likelihood by the
+        means, and minus the second ones, >= 0, times weights that let the batch stand
+        for all samples. The rate, at most 1, is the share of the way to the parameters
+        that the batch asks for.
         """
         response = features.mT @ (gradient + curvature * mean)
         self.shift.mul_(1.0 - rate).add_(response.mT, alpha=rate)
@@ -133,14 +111,8 @@ def gaussian_sites(
 ) -> ExpectedSites:
     """Return the expected log density of targets, and its derivatives by the means.
 
-    Parameters
-    ----------
-    mean, var : Tensor of shape (b, k)
-        Means and variances of the latent functions.
-    targets : Tensor of shape (b, k)
-        Targets.
-    noise : Tensor of shape (k,)
-        Noise variances.
+    Means and variances of the latent functions, and targets, are (b, k), the noise is
+    (k,).
     """
     rest, precision = targets - mean, (1.0 / noise).expand(mean.shape)
     spread = (rest.square() + var) * precision

@@ -35,18 +35,9 @@ def images_out(
     with A = M^-1 and the inputs S of an image. The prediction is of the image itself,
     and its variance is that of a single observation.
 
-    Parameters
-    ----------
-    targets, dual : Tensor of shape (m, k)
-        Y and M^-1 Y of merged inputs.
-    weights : Tensor of shape (n,)
-        Sample weights.
-    inputs : EqualInputs
-        The inputs of the samples.
-    blocks : iterable of Blocks
-        Blocks of A; images that have none get NaN.
-    noise : float
-        Noise variance of a single observation.
+    `targets` and `dual` (m, k) are Y and M^-1 Y of merged inputs, the weights (n,)
+    those of the samples. Images that have none of the blocks of A get NaN. The noise is
+    the variance of a single observation.
     """
     images_of, totals = inputs.of[: inputs.n_images], inputs.sum(weights)
     mean = torch.full_like(targets[images_of], torch.nan)

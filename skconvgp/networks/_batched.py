@@ -43,10 +43,7 @@ TERMS, COPIES = 8, 3
 class FlatParameters:
     """Parameters of all draws in one tensor (k, p), of which the named ones are views.
 
-    Parameters
-    ----------
-    parameters : dict of Tensor
-        Copied.
+    The given parameters are copied.
     """
 
     def __init__(self, parameters: Parameters) -> None:
@@ -90,21 +87,13 @@ class BatchedNetwork(Protocol):
 
 @dataclass(frozen=True)
 class LayeredNetwork:
-    """Fully connected layers with an activation between them.
+    """Fully connected layers with an activation between them."""
 
-    Parameters
-    ----------
-    sizes : tuple of int
-        Number of features, of units of each hidden layer, and of outputs.
-    activation : str
-        A key of `ACTIVATIONS`.
-    variances : tuple of (float, float)
-        For each layer the prior variances of its weights, before the division by the
-        fan-in, and of its biases.
-    """
-
+    # Numbers of features, of units of each hidden layer, and of outputs.
     sizes: tuple[int, ...]
-    activation: str
+    activation: str  # a key of `ACTIVATIONS`
+    # For each layer the prior variances of its weights, before the division by the
+    # fan-in, and of its biases.
     variances: tuple[tuple[float, float], ...]
 
     @property
@@ -146,25 +135,16 @@ class ModuleNetwork:
 
     A parameter of one dimension is a bias, and the fan-in of any other one is the
     product of its dimensions but the first, as torch's layers have it.
-
-    Parameters
-    ----------
-    module : torch.nn.Module
-        The module; its parameters are replaced by those of a draw.
-    weight_variance, bias_variance : float
-        Prior variances of weights, before the division by the fan-in, and of biases.
-    width : int
-        The largest count of numbers that derivatives keep of a layer, for a sample and
-        a draw.
-    n_held : int
-        Count of numbers that derivatives hold for a sample and a draw, about.
     """
 
-    module: nn.Module
+    module: nn.Module  # its parameters are replaced by those of a draw
+    # Prior variance of weights, before the division by the fan-in.
     weight_variance: float
-    bias_variance: float
+    bias_variance: float  # prior variance of biases
+    # The largest count of numbers that derivatives keep of a layer, for a sample and a
+    # draw.
     width: int
-    n_held: int
+    n_held: int  # about how many numbers derivatives hold for a sample and a draw
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -198,14 +178,7 @@ def module_network(
 ) -> ModuleNetwork:
     """Return a module as a network, with counts of what its derivatives hold.
 
-    Parameters
-    ----------
-    module : torch.nn.Module
-        The module.
-    sample : Tensor of shape (1, ...)
-        The module is evaluated there, and what it keeps for derivatives is counted.
-    weight_variance, bias_variance : float
-        Prior variances.
+    They are counted where the module is evaluated at the sample (1, ...).
     """
     parameters = {one.data_ptr() for one in module.parameters()}
     counts: list[int] = []

@@ -42,15 +42,7 @@ class CodeFeatures(Protocol):
 
 @dataclass(frozen=True)
 class KernelCodes:
-    """Features of a kernel, times a number.
-
-    Parameters
-    ----------
-    features : FeatureMap
-        The features.
-    scale : float, default=1.0
-        The number.
-    """
+    """Features of a kernel, times the number `scale`."""
 
     features: FeatureMap
     scale: float = 1.0
@@ -75,15 +67,9 @@ class KernelCodes:
 
 @dataclass(frozen=True)
 class SignedCodes:
-    """The bits themselves, as -1 and 1.
+    """The bits themselves, as -1 and 1."""
 
-    Parameters
-    ----------
-    n_features : int
-        Number of bits.
-    """
-
-    n_features: int
+    n_features: int  # number of bits
 
     def __call__(self, codes: Tensor) -> Tensor:
         """Return the features (..., n_bits) of codes (..., n_bits)."""
@@ -95,16 +81,10 @@ class SignedCodes:
 
 
 class BlackBox:
-    """Features that a function of arrays returns, times a number.
+    """Features that a function of arrays returns, times the number `scale`.
 
-    Parameters
-    ----------
-    function : callable
-        Returns for codes (n, n_bits) of type uint8 an array (n, r) of finite numbers.
-    n_features : int
-        Number r.
-    scale : float, default=1.0
-        The number.
+    For codes (n, n_bits) of type uint8 the function returns an array (n, n_features) of
+    finite numbers.
     """
 
     def __init__(

@@ -44,18 +44,10 @@ class SampleLosses(Protocol):
 
 @dataclass(frozen=True)
 class ClassLosses:
-    """Cross-entropies of classes.
+    """Cross-entropies of classes."""
 
-    Parameters
-    ----------
-    codes : Tensor of shape (n,)
-        Class codes.
-    n_outputs : int
-        Number of classes.
-    """
-
-    codes: Tensor
-    n_outputs: int
+    codes: Tensor  # class codes (n,)
+    n_outputs: int  # number of classes
 
     def __call__(self, outputs: Tensor, rows: Tensor) -> Tensor:
         """Return losses (..., b) of some samples, from outputs (..., b, k)."""
@@ -65,21 +57,11 @@ class ClassLosses:
 
 @dataclass(frozen=True)
 class SquareLosses:
-    """Mean squares of errors, in units of a scale.
+    """Mean squares of errors, in units of a scale."""
 
-    Parameters
-    ----------
-    values : Tensor of shape (n, k)
-        Targets.
-    offset : Tensor of shape (k,)
-        What is subtracted from them.
-    scale : Tensor of shape (k,)
-        What they are divided by then.
-    """
-
-    values: Tensor
-    offset: Tensor
-    scale: Tensor
+    values: Tensor  # targets (n, k)
+    offset: Tensor  # (k,), subtracted from the targets
+    scale: Tensor  # (k,), by which the differences are divided
 
     @property
     def n_outputs(self) -> int:
@@ -94,26 +76,12 @@ class SquareLosses:
 
 @dataclass(frozen=True)
 class Coding:
-    """An encoder, and the head that reads its codes.
-
-    Parameters
-    ----------
-    encoder : Encoder
-        The encoder.
-    features : CodeFeatures
-        Features of codes.
-    inputs : Tensor of shape (n, ...)
-        Samples, rows or images.
-    losses : SampleLosses
-        Losses of these samples.
-    dtype : torch.dtype
-        Precision.
-    """
+    """An encoder, and the head that reads its codes."""
 
     encoder: Encoder
-    features: CodeFeatures
-    inputs: Tensor
-    losses: SampleLosses
+    features: CodeFeatures  # of codes
+    inputs: Tensor  # samples (n, ...), rows or images
+    losses: SampleLosses  # of these samples
     dtype: torch.dtype
 
     def batch(
@@ -137,30 +105,15 @@ def _losses_of(losses: SampleLosses, rows: Tensor, outputs: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class CodingTask:
-    """What a training minimises: the mean loss, and penalties.
-
-    Parameters
-    ----------
-    coding : Coding
-        Encoder, head and samples.
-    rows : Tensor of shape (m,)
-        Indices of the samples to learn from.
-    estimate : Estimate
-        How gradients are estimated.
-    penalties : (float, float)
-        Of the sum of squares of weights of the encoder, and of the head.
-    batch_size : int
-        Samples whose features are held at once.
-    generator : torch.Generator
-        Source of random bits.
-    """
+    """The mean loss and penalties, which a training minimises."""
 
     coding: Coding
-    rows: Tensor
-    estimate: Estimate
+    rows: Tensor  # indices (m,) of the samples to learn from
+    estimate: Estimate  # how gradients are estimated
+    # Factors of the sum of squares of weights of the encoder, and of the head.
     penalties: tuple[float, float]
-    batch_size: int
-    generator: Generator
+    batch_size: int  # samples whose features are held at once
+    generator: Generator  # source of random bits
 
     @property
     def n_rows(self) -> int:
@@ -193,24 +146,12 @@ class CodingTask:
 
 @dataclass(frozen=True)
 class CodingValidation:
-    """The mean loss of thresholded codes, of samples that training does not see.
-
-    Parameters
-    ----------
-    coding : Coding
-        Encoder, head and samples.
-    rows : Tensor of shape (m,)
-        Indices of the samples that are held out.
-    batch_size : int
-        Samples whose features are held at once.
-    generator : torch.Generator
-        Not drawn from.
-    """
+    """The mean loss of thresholded codes, of samples that training does not see."""
 
     coding: Coding
-    rows: Tensor
-    batch_size: int
-    generator: Generator
+    rows: Tensor  # indices (m,) of the samples that are held out
+    batch_size: int  # samples whose features are held at once
+    generator: Generator  # not drawn from
 
     def losses(self, parameters: Parameters) -> Tensor:
         """Return the loss (1,)."""

@@ -51,27 +51,13 @@ class Encoder(Protocol):
 
 @dataclass(frozen=True)
 class NamedEncoder:
-    """An encoder of this package, which is made from its name when it is used.
+    """An encoder of this package, which is made from its name when it is used."""
 
-    Parameters
-    ----------
-    name : str
-        A key of `ENCODERS`.
-    image_shape : (c, h, w)
-        Shape of the images.
-    n_bits : int
-        Number of bits.
-    offset : ndarray of shape (d,)
-        What is subtracted from the values of a sample first.
-    scale : float
-        What they are divided by then.
-    """
-
-    name: str
+    name: str  # a key of `ENCODERS`
     image_shape: ImageShape
     n_bits: int
-    offset: FloatArray
-    scale: float
+    offset: FloatArray  # (d,), subtracted from the values of a sample first
+    scale: float  # by which the differences are divided
 
     @property
     def is_spatial(self) -> bool:
@@ -89,15 +75,9 @@ class NamedEncoder:
     def balanced(self, values: dict[str, Tensor], logits: Tensor) -> dict[str, Tensor]:
         """Return parameters for which each logit has mean 0 and deviation 1.
 
-        The last layer changes. Bits are then 1 for about half of the samples, and tell
-        them apart from the start.
-
-        Parameters
-        ----------
-        values : dict of str to Tensor
-            The parameters.
-        logits : Tensor of shape (n, n_bits)
-            The logits of samples with these parameters.
+        `logits` (n, n_bits) are those of samples with the parameters `values`. The last
+        layer changes. Bits are then 1 for about half of the samples, and tell them
+        apart from the start.
         """
         deviation = logits.std(0, correction=0)
         factor = torch.where(deviation > 0.0, 1.0 / deviation, 1.0)
@@ -117,18 +97,10 @@ class NamedEncoder:
 
 @dataclass(frozen=True)
 class ModuleEncoder:
-    """A module of torch as an encoder.
+    """A module of torch as an encoder."""
 
-    Parameters
-    ----------
-    module : torch.nn.Module
-        The module, whose parameters are replaced when it is used.
-    is_spatial : bool
-        Whether it reads images, and not rows.
-    """
-
-    module: nn.Module
-    is_spatial: bool
+    module: nn.Module  # its parameters are replaced when it is used
+    is_spatial: bool  # whether it reads images, not rows
 
     def logits(self, values: dict[str, Tensor], inputs: Tensor) -> Tensor:
         """Return logits (n, n_bits) of rows (n, d) or images (n, c, h, w)."""

@@ -33,27 +33,15 @@ __all__ = [
 
 @dataclass(frozen=True)
 class LogitBatch:
-    """A batch, from its logits to its losses.
+    """A batch, from its logits to its losses."""
 
-    Parameters
-    ----------
-    logits : Tensor of shape (b, n_bits)
-        Outputs of the encoder.
-    features : CodeFeatures
-        Features of codes.
-    outputs : callable
-        The head: outputs (..., b, k) from features (..., b, r).
-    losses : callable
-        The loss (..., b) of each sample, from outputs (..., b, k).
-    generator : torch.Generator
-        Source of random bits.
-    """
-
-    logits: Tensor
-    features: CodeFeatures
+    logits: Tensor  # outputs (b, n_bits) of the encoder
+    features: CodeFeatures  # of codes
+    # The head: outputs (..., b, k) from features (..., b, r).
     outputs: Callable[[Tensor], Tensor]
+    # Loss (..., b) of each sample, from outputs (..., b, k).
     losses: Callable[[Tensor], Tensor]
-    generator: Generator
+    generator: Generator  # source of random bits
 
     def draw(self, n_draws: int) -> Tensor:
         """Return random codes (n_draws, b, n_bits)."""
@@ -85,18 +73,10 @@ class Estimate(Protocol):
 
 @dataclass(frozen=True)
 class Score:
-    r"""The score function: :math:`E[\ell(z) \nabla \log q(z)]`, of the expected loss.
+    r"""The score function :math:`E[\ell(z) \nabla \log q(z)]`, of the expected loss."""
 
-    Parameters
-    ----------
-    n_draws : int
-        Number of random codes of a sample.
-    baseline : bool
-        Whether from each loss the mean of the other ones is subtracted.
-    """
-
-    n_draws: int
-    baseline: bool
+    n_draws: int  # number of random codes of a sample
+    baseline: bool  # whether from each loss the mean of the other ones is subtracted
 
     def __call__(self, batch: LogitBatch) -> Tensor:
         """Return the mean losses (b,) of random codes."""
@@ -109,21 +89,14 @@ class Score:
 
 @dataclass(frozen=True)
 class Isolated:
-    r"""The loss of mean features, by two independent sets of codes.
+    """The loss of mean features, by two independent sets of codes.
 
     One set gives the mean and the derivative of the loss by it, the other one that of
     the mean by the logits, as a score function.
-
-    Parameters
-    ----------
-    n_draws : int
-        Number of random codes of a sample in each set.
-    baseline : bool
-        As of `Score`.
     """
 
-    n_draws: int
-    baseline: bool
+    n_draws: int  # number of random codes of a sample in each set
+    baseline: bool  # as of `Score`
 
     def __call__(self, batch: LogitBatch) -> Tensor:
         """Return the losses (b,) of the mean features of the first set."""
@@ -159,15 +132,10 @@ class StraightThrough:
 
 @dataclass(frozen=True)
 class Feedback:
-    r"""Direct feedback alignment: errors of outputs, times a fixed random matrix.
+    """Direct feedback alignment: errors of outputs, times a fixed random matrix."""
 
-    Parameters
-    ----------
-    weights : Tensor of shape (k, n_bits)
-        The matrix; its product with the derivatives by the outputs stands for the
-        derivatives by the bits.
-    """
-
+    # The matrix (k, n_bits); its product with the derivatives by the outputs stands for
+    # the derivatives by the bits.
     weights: Tensor
 
     def __call__(self, batch: LogitBatch) -> Tensor:
@@ -180,15 +148,9 @@ class Feedback:
 
 @dataclass
 class Relaxed:
-    r"""Bits of an autoencoder, which are :math:`\tanh(\beta a)` in training.
+    """Bits of an autoencoder, which are tanh(steepness a) of logits a in training."""
 
-    Parameters
-    ----------
-    steepness : float, default=1.0
-        :math:`\beta`, which grows in a training.
-    """
-
-    steepness: float = 1.0
+    steepness: float = 1.0  # grows in a training
 
     def __call__(self, batch: LogitBatch) -> Tensor:
         """Return the losses (b,) of relaxed codes."""

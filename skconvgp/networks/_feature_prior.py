@@ -21,26 +21,16 @@ __all__ = ["FeaturePrior", "feature_prior"]
 
 @dataclass
 class FeaturePrior:
-    r"""A Gaussian process with the covariance of features plus a noise.
+    """A Gaussian process with the covariance of features plus a noise.
 
     The coefficients change during a training, with :meth:`renew`; until then they are
     0.
-
-    Parameters
-    ----------
-    features : Tensor of shape (m, r)
-        Features :math:`\Phi` of all inputs of the potential.
-    noise : float
-        Variance :math:`\gamma` > 0 that is added at each input.
-    factor : Tensor of shape (r, r)
-        Lower Cholesky factor of :math:`\Phi^\top \Phi + \gamma I`.
-    means : Tensor of shape (1 or k, m, n_outputs)
-        Prior means; draws of the prior for "bootstrap".
     """
 
-    features: Tensor
-    noise: float
-    factor: Tensor
+    features: Tensor  # Phi (m, r), of all inputs of the potential
+    noise: float  # variance gamma > 0 that is added at each input
+    factor: Tensor  # (r, r), lower Cholesky factor of Phi^T Phi + gamma I
+    # Prior means (1 or k, m, n_outputs); draws of the prior for "bootstrap".
     means: Tensor
     coefficients: Tensor = field(init=False)
 
@@ -67,12 +57,8 @@ class FeaturePrior:
     def renew(self, outputs: Tensor, generator: Generator | None) -> None:
         """Set the coefficients to a draw given outputs at all inputs, or to its mean.
 
-        Parameters
-        ----------
-        outputs : Tensor of shape (k, m, n_outputs)
-            The outputs.
-        generator : torch.Generator or None
-            Source of the draw; None sets the mean, which has the largest density.
+        The outputs are (k, m, n_outputs). Without a generator the mean is set, which
+        has the largest density.
         """
         sums = self.features.mT @ (outputs - self.means)  # (k, r, n_outputs)
         n_draws, n_features, n_outputs = sums.shape
@@ -94,20 +80,9 @@ def feature_prior(
     n_draws: int = 0,
     generator: Generator,
 ) -> FeaturePrior:
-    """Return the prior of features.
+    """Return the prior of features (m, r) of all inputs; the noise > 0 is that at each.
 
-    Parameters
-    ----------
-    features : Tensor of shape (m, r)
-        Features of all inputs.
-    noise : float
-        Variance > 0 that is added at each input.
-    n_outputs : int
-        Number of outputs.
-    n_draws : int, default=0
-        Number of means that are drawn from the prior; 0 is one mean, which is 0.
-    generator : torch.Generator
-        Source of these draws.
+    `n_draws` means are drawn from the prior; 0 is one mean, which is 0.
     """
     n_features = features.shape[1]
     factor, _ = shifted_cholesky_(

@@ -25,27 +25,12 @@ def match_covariance(
     start: FloatArray,
     bounds: FloatArray,
 ) -> tuple[FloatArray, float]:
-    """Return hyperparameters whose covariance is nearest to a target.
+    """Return hyperparameters (p,) whose covariance is nearest to a target (m, m).
 
-    Parameters
-    ----------
-    evaluate : callable
-        Returns for hyperparameters (p,) the covariance (m, m), and its derivatives
-        (m, m, p).
-    target : Tensor of shape (m, m)
-        The covariance to resemble.
-    start : ndarray of shape (p,)
-        Hyperparameters to begin with.
-    bounds : ndarray of shape (p, 2)
-        Their bounds.
-
-    Returns
-    -------
-    theta : ndarray of shape (p,)
-        The hyperparameters.
-    distance : float
-        Squared Wasserstein distance of the two Gaussian distributions, for each of the
-        m points.
+    `evaluate` returns for hyperparameters the covariance (m, m) and its derivatives
+    (m, m, p). The search begins at `start` (p,), within the bounds (p, 2). Returned too
+    is the squared Wasserstein distance of the two Gaussian distributions, for each of
+    the m points.
     """
 
     def loss(theta: FloatArray) -> tuple[float, FloatArray]:

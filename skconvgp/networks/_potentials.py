@@ -55,18 +55,10 @@ class PriorTerm(Protocol):
 
 @dataclass(frozen=True)
 class GaussianData:
-    """Gaussian noise of known variance.
+    """Gaussian noise of known variance."""
 
-    Parameters
-    ----------
-    targets : Tensor of shape (1 or k, n, n_outputs)
-        Targets, one set for all draws or one for each.
-    noise : Tensor of shape (n, 1 or n_outputs)
-        Variances > 0.
-    """
-
-    targets: Tensor
-    noise: Tensor
+    targets: Tensor  # (1 or k, n, n_outputs), one set for all draws or one for each
+    noise: Tensor  # variances > 0, (n, 1 or n_outputs)
 
     def __call__(self, outputs: Tensor, rows: Tensor | slice) -> Tensor:
         """Return the sums (k,) over these samples, from outputs (k, n, n_outputs)."""
@@ -84,21 +76,11 @@ class GaussianData:
 
 @dataclass(frozen=True)
 class CategoricalData:
-    """Classes, whose probabilities are the softmax of the scaled outputs.
+    """Classes, whose probabilities are the softmax of the scaled outputs."""
 
-    Parameters
-    ----------
-    codes : Tensor of shape (n,)
-        Class codes.
-    weights : Tensor of shape (n,)
-        Weights of the samples.
-    scale : float, default=1.0
-        What outputs are multiplied by.
-    """
-
-    codes: Tensor
-    weights: Tensor
-    scale: float = 1.0
+    codes: Tensor  # class codes (n,)
+    weights: Tensor  # (n,), of the samples
+    scale: float = 1.0  # factor of the outputs
 
     def __call__(self, outputs: Tensor, rows: Tensor | slice) -> Tensor:
         """Return the sums (k,) over these samples, from outputs (k, n, n_classes)."""
@@ -109,15 +91,9 @@ class CategoricalData:
 
 @dataclass(frozen=True)
 class WeightPrior:
-    """Independent standard normal parameters, around 0 or around anchors.
+    """Independent standard normal parameters, around 0 or around anchors."""
 
-    Parameters
-    ----------
-    anchors : dict of Tensor, or None
-        Means, for each draw; None is 0.
-    """
-
-    anchors: Parameters | None = None
+    anchors: Parameters | None = None  # means, for each draw; None is 0
 
     def __call__(self, parameters: Parameters, outputs: Tensor) -> Tensor:
         """Return half the sum of squares (k,) of the distances to the anchors."""
@@ -136,17 +112,10 @@ class WeightPrior:
 
 @dataclass(frozen=True)
 class FunctionPrior:
-    r"""A Gaussian process for the outputs at all inputs of the potential.
+    """A Gaussian process for the outputs at all inputs of the potential."""
 
-    Parameters
-    ----------
-    factor : Tensor of shape (m, m)
-        Lower Cholesky factor of the covariance :math:`C` of the outputs.
-    means : Tensor of shape (1 or k, m, n_outputs)
-        Prior means; draws of covariance :math:`C` for "bootstrap".
-    """
-
-    factor: Tensor
+    factor: Tensor  # (m, m), lower Cholesky factor of the covariance C of the outputs
+    # Prior means (1 or k, m, n_outputs); draws of covariance C for "bootstrap".
     means: Tensor
 
     def __call__(self, _parameters: Parameters, outputs: Tensor) -> Tensor:
@@ -164,26 +133,13 @@ class FunctionPrior:
 
 @dataclass(frozen=True)
 class Potential:
-    """Negative log posterior density of each draw, up to a constant.
-
-    Parameters
-    ----------
-    network : BatchedNetwork
-        The network.
-    inputs : Tensor of shape (m, ...)
-        The n training samples, then further inputs that only the prior reads.
-    n_samples : int
-        The number n.
-    data : DataTerm
-        Term of the training samples.
-    prior : PriorTerm
-        Term of the prior.
-    """
+    """Negative log posterior density of each draw, up to a constant."""
 
     network: BatchedNetwork
+    # The n training samples, then further inputs that only the prior reads.
     inputs: Tensor
-    n_samples: int
-    data: DataTerm
+    n_samples: int  # the number n
+    data: DataTerm  # term of the training samples
     prior: PriorTerm
 
     def __call__(self, parameters: Parameters) -> Tensor:
@@ -213,14 +169,8 @@ class Potential:
     ) -> None:
         """Renew what a prior of features knows of the outputs; nothing for others.
 
-        Parameters
-        ----------
-        parameters : dict of Tensor
-            Parameters of all draws.
-        n_rows : int
-            Inputs whose outputs are computed at once.
-        generator : torch.Generator, optional
-            Source of a draw; without it the most probable coefficients are set.
+        The outputs of `n_rows` inputs are computed at once. Without a generator, which
+        draws coefficients, the most probable ones are set.
         """
         if not isinstance(self.prior, FeaturePrior):
             return

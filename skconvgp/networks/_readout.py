@@ -27,21 +27,11 @@ Blocks = Callable[[], Iterator[tuple[Tensor, Tensor]]]
 
 @dataclass(frozen=True)
 class Readout:
-    """Linear outputs.
+    """Linear outputs."""
 
-    Parameters
-    ----------
-    coef : Tensor of shape (r, k)
-        Coefficients.
-    intercept : Tensor of shape (k,)
-        Values for features of zero.
-    alpha : float
-        The penalty of the sum of squares of the coefficients.
-    """
-
-    coef: Tensor
-    intercept: Tensor
-    alpha: float
+    coef: Tensor  # (r, k)
+    intercept: Tensor  # values (k,) for features of zero
+    alpha: float  # the penalty of the sum of squares of the coefficients
 
     def __call__(self, features: Tensor) -> Tensor:
         """Return the outputs (n, k) of features (n, r)."""
@@ -51,11 +41,8 @@ class Readout:
 def fit_readout(blocks: Blocks) -> Readout:
     """Return the ridge regression with the smallest squared leave-one-out error.
 
-    Parameters
-    ----------
-    blocks : callable
-        Yields features (b, r) and targets (b, k) in double precision, block by block.
-        It is called twice.
+    `blocks` yields features (b, r) and targets (b, k) in double precision, block by
+    block. It is called twice.
     """
     moment, response, centre, target, n = _sums(blocks)
     values, vectors = symmetric_eigen(moment)

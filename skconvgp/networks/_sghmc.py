@@ -30,33 +30,15 @@ SMALLEST_MASS = 1e-8
 
 @dataclass(frozen=True)
 class Sampling:
-    """Settings of the chains.
-
-    Parameters
-    ----------
-    n_chains : int
-        Number of chains.
-    n_kept : int
-        Number of draws that are kept of each chain.
-    burn_in : int
-        Steps before the first draw, in which masses adapt.
-    thin : int
-        Steps from one kept draw to the next.
-    step_size : float
-        Size of a step.
-    batch_size : int or None
-        Samples of a step; None is all.
-    friction : float, default=0.05
-        Share of the momentum that a step loses.
-    """
+    """Settings of the chains."""
 
     n_chains: int
-    n_kept: int
-    burn_in: int
-    thin: int
+    n_kept: int  # number of draws that are kept of each chain
+    burn_in: int  # steps before the first draw, in which masses adapt
+    thin: int  # steps from one kept draw to the next
     step_size: float
-    batch_size: int | None = None
-    friction: float = 0.05
+    batch_size: int | None = None  # samples of a step; None is all
+    friction: float = 0.05  # share of the momentum that a step loses
 
     @property
     def n_steps(self) -> int:
@@ -102,25 +84,10 @@ def sample_chains(
     stationary. Nothing is subtracted for the noise of gradients from batches: batches
     of an epoch are disjoint and equally large, so that their errors cancel.
 
-    Parameters
-    ----------
-    potential : Potential
-        The potential U.
-    start : dict of Tensor
-        Parameters of each chain to begin with; not changed.
-    sampling : Sampling
-        The settings.
-    generator : torch.Generator
-        Source of all noise.
-    watch : callable
-        Called after each step; returns whether to stop.
-
-    Returns
-    -------
-    trained : Trained
-        Kept draws, those of one chain after those of another, and traces of outputs.
-        A chain has diverged if a number is not finite, or if its potential is far above
-        that of its start.
+    The start has the parameters of each chain, and is not changed. `watch` is called
+    after each step, and returns whether to stop. Kept are draws, those of one chain
+    after those of another, and traces of outputs. A chain has diverged if a number is
+    not finite, or if its potential is far above that of its start.
     """
     flat = FlatParameters(start)
     momentum, masses = torch.zeros_like(flat.values), _Masses(flat.values)

@@ -38,27 +38,13 @@ LARGEST_GROWTH = 10.0
 
 @dataclass(frozen=True)
 class Schedule:
-    """How to train.
+    """How to train."""
 
-    Parameters
-    ----------
-    max_iter : int
-        Most epochs.
-    learning_rate : float
-        Rate of the first step.
-    batch_size : int or None
-        Samples of a step; None is all of them.
-    look_every : int
-        Epochs from one look at validation samples to the next.
-    patience : int
-        Looks without a better one after which training stops.
-    """
-
-    max_iter: int
-    learning_rate: float
-    batch_size: int | None = None
-    look_every: int = 10
-    patience: int = 10
+    max_iter: int  # most epochs
+    learning_rate: float  # of the first step
+    batch_size: int | None = None  # samples of a step; None is all of them
+    look_every: int = 10  # epochs from one look at validation samples to the next
+    patience: int = 10  # looks without a better one after which training stops
 
     def batches(self, n_rows: int, generator: Generator) -> Iterator[Tensor | None]:
         """Yield the indices of the inputs of each step of an epoch; None is all.
@@ -104,24 +90,12 @@ class ValidationLoss(Protocol):
 
 @dataclass(frozen=True)
 class Validation:
-    """Samples that training does not see, and that say when to stop.
-
-    Parameters
-    ----------
-    network : BatchedNetwork
-        The network.
-    inputs : Tensor of shape (n, ...)
-        The samples.
-    data : DataTerm
-        Their likelihood.
-    n_rows : int
-        Samples whose outputs are computed at once.
-    """
+    """Held-out samples, whose loss stops a training early."""
 
     network: BatchedNetwork
-    inputs: Tensor
-    data: DataTerm
-    n_rows: int
+    inputs: Tensor  # samples (n, ...)
+    data: DataTerm  # their likelihood
+    n_rows: int  # samples whose outputs are computed at once
 
     def losses(self, parameters: Parameters) -> Tensor:
         """Return the loss (k,) of each draw."""
@@ -136,43 +110,24 @@ class Validation:
 
 @dataclass(frozen=True)
 class Epoch:
-    """What is known after an epoch.
-
-    Parameters
-    ----------
-    index, total : int
-        Index of the epoch, and the most epochs that there may be.
-    loss : float
-        Mean potential of the draws that have not diverged.
-    """
+    """State of a training after an epoch."""
 
     index: int
-    total: int
-    loss: float
+    total: int  # the most epochs that there may be
+    loss: float  # mean potential of the draws that have not diverged
 
 
 @dataclass(frozen=True)
 class Trained:
-    """Result of a training.
+    """Result of a training."""
 
-    Parameters
-    ----------
-    parameters : dict of Tensor
-        Parameters of all draws, those that diverged included.
-    losses : list of float
-        Mean potential in each epoch of the draws that had not diverged.
-    is_finite : Tensor of shape (k,)
-        Whether a draw has not diverged.
-    is_stopped : bool
-        Whether training ended before the last epoch.
-    trace : Tensor of shape (n_chains, n_traced, m, n_outputs), or None
-        Outputs of Markov chains at some inputs, as they went.
-    """
-
-    parameters: Parameters
+    parameters: Parameters  # of all draws, those that diverged included
+    # Mean potential in each epoch of the draws that had not diverged.
     losses: list[float]
-    is_finite: Tensor
-    is_stopped: bool
+    is_finite: Tensor  # (k,), whether a draw has not diverged
+    is_stopped: bool  # whether training ended before the last epoch
+    # Outputs (n_chains, n_traced, m, n_outputs) of Markov chains at some inputs, as
+    # they went.
     trace: Tensor | None = None
 
 
@@ -252,31 +207,14 @@ def train(
     """Minimise the potential of each draw.
 
     Draws do not influence each other: neither by the sum of their potentials nor by
-    Adam, which scales each number by itself. A draw that diverges is therefore left
-    as it is, and reported.
+    Adam, which scales each number by itself. A draw that diverges is therefore left as
+    it is, and reported.
 
-    Parameters
-    ----------
-    potential : TrainingLoss
-        What is minimised, such as a `Potential`.
-    start : dict of Tensor
-        Parameters of each draw to begin with; not changed.
-    schedule : Schedule
-        Number of epochs, rate and batches.
-    generator : torch.Generator
-        Draws the batches.
-    watch : callable
-        Called after each epoch; returns whether to stop.
-    validation : ValidationLoss, optional
-        With it, each draw keeps the parameters that were best on these samples, and
-        training stops when no draw becomes better.
-    renew : callable, optional
-        Called with the parameters before each epoch, for a potential that changes.
-
-    Returns
-    -------
-    trained : Trained
-        The parameters, the losses, and which draws diverged.
+    The start has the parameters of each draw, and is not changed. The generator draws
+    the batches. `watch` is called after each epoch, and returns whether to stop. With a
+    validation each draw keeps the parameters that were best on its samples, and
+    training stops when no draw becomes better. `renew` is called with the parameters
+    before each epoch, for a potential that changes.
     """
     flat = FlatParameters(start)
     parameters, descent = flat.split(flat.values), _Adam(flat.values)
@@ -317,12 +255,8 @@ def are_sound(levels: Tensor, n_parameters: int) -> Tensor:
     and the minimum is below that of the start. Far above both, a chain or a training
     has left the posterior, and is on its way to infinity.
 
-    Parameters
-    ----------
-    levels : Tensor of shape (1 + n, k)
-        Potentials, which are >= 0, at the start and later.
-    n_parameters : int
-        Number of parameters of a draw.
+    The potentials (1 + n, k), at the start and later, are >= 0. A draw has
+    `n_parameters`.
     """
     largest = LARGEST_GROWTH * (levels[0] + n_parameters)
     return (levels[1:] <= largest).all(0)
@@ -362,14 +296,7 @@ def flat_gradient(
 ) -> tuple[Tensor, Tensor]:
     """Return the potentials (k,) of all draws, and their gradients (k, p).
 
-    Parameters
-    ----------
-    potential : TrainingLoss
-        What is differentiated.
-    flat : FlatParameters
-        Where it is evaluated.
-    rows : Tensor or None
-        Indices of the samples that estimate it; None is all.
+    `rows` are the indices of the samples that estimate them; None is all.
     """
     leaf = flat.values.detach().requires_grad_()
     parameters = flat.split(leaf)
