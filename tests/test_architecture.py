@@ -43,6 +43,7 @@ MOST_FRAMES = 15
 KERNEL_DOORS = {"estimators/_resolve.py", "processes/_coarse.py"}
 MOST_KERNEL_QUESTIONS = 4
 MOST_ASSERTS = 10  # in estimators
+MOST_DECISIONS = 30  # pages
 # Lines of docstrings of private objects from their first section on, but blank ones.
 MOST_PRIVATE_SECTIONS = 3048
 SECTION = re.compile(r"^ *(Parameters|Returns|Yields|Raises|Attributes)\n *---", re.M)
@@ -348,7 +349,7 @@ def test_estimators_assert_little():
 
 def test_only_pages_of_the_repository_are_cited():
     found = dict(texts())
-    here = {path.name for path in found} | {"NNNN-title.md"}
+    here = {path.name for path in found}
     cited = {
         (path.name, name)
         for path, text in found.items()
@@ -356,6 +357,18 @@ def test_only_pages_of_the_repository_are_cited():
     }
     assert {name for _, name in cited} >= {"CHANGELOG.md", "README.md"}
     assert not {pair for pair in cited if pair[1] not in here}
+
+
+def test_decisions_are_few_and_come_first():
+    pages = list((CHECKOUT / "docs" / "adr").iterdir())
+    listed = (CHECKOUT / "docs" / "decisions.rst").read_text(encoding="utf-8")
+    assert len(pages) <= MOST_DECISIONS
+    assert {page.suffix for page in pages} == {".md"}
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        assert re.match(r"# \S.*\n\n## Decision\n\n\S", text), page
+    names = sorted(f"adr/{page.stem}" for page in pages)
+    assert sorted(re.findall(r"^ +(adr/\S+)$", listed, re.M)) == names
 
 
 def test_cited_sections_of_the_mathematics_exist():

@@ -28,7 +28,7 @@ PHOTOGRAPHS_AND_DIGITS = ("mnist", "cifar10")
 EPOCHS, BATCH, RATE = 20, 64, 1e-3
 SUBSET, SHARE_OF_WHOLE = 5000, 0.01
 FEW = 500  # images from which inducing patches are learned
-PRIOR_COUNT = 1e-6  # ADR 0048
+PRIOR_COUNT = 1e-6  # docs/adr/likelihoods.md
 WEIGHTS = Path(__file__).parents[1] / "results" / "patch_weights.json"
 
 

@@ -514,7 +514,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
             codes = self._training.codes
             assert codes is not None
             # Where most labels are left out with their class, only the others tell
-            # what to think of new samples (ADR 0081).
+            # what to think of new samples (docs/adr/calibration.md).
             weights = process.model.sample_weights
             is_known = knows_class(codes, weights, process.model.class_left_out)
             if 2.0 * weights[is_known].sum() >= weights.sum():

@@ -47,14 +47,14 @@ __all__ = [
 PATCHES = "patches"  # of the pixels, and no other parts
 COLORS = 3
 # Patches, their location lengthscale as a share of the longer side, their number, and
-# places along a side. Chosen on CIFAR-10 and MNIST (ADR 0054).
+# places along a side. Chosen on CIFAR-10 and MNIST (docs/adr/image-classifier.md).
 COLOR_PATCHES, GREY_PATCHES = (3, 6 / 32, 1024, 4), (5, 3.5 / 28, 256, 5)
 # Those of scattering coefficients of colour images, the length of which is 1; the
 # lengthscale between them; and what is added to eigenvalues when they are whitened
-# (ADR 0056).
+# (same page).
 SCATTERED_PATCHES, UNIT_LENGTHSCALE, SCATTERED_EPS = (1, 1 / 8, 512, 6), 0.7, 3.0
 # Angles and largest number of scales of scattering, and fewest positions along a side
-# that remain. Components of colours have one scale more (ADR 0080).
+# that remain. Components of colours have one scale more.
 N_ANGLES, MOST_SCALES, FEWEST_POSITIONS = 8, 2, 4
 PAIR = 2
 WITH_OPACITY = 4  # channels

@@ -48,7 +48,8 @@ from skconvgp.likelihoods import Calibration, Dirichlet
 __all__ = ["BayesianNetworkClassifier"]
 
 DIRICHLET, SOFTMAX = "dirichlet", "softmax"
-# Prior deviation of latent functions of outputs with variance 1 (ADR 0091).
+# Prior deviation of latent functions of outputs with variance 1
+# (docs/adr/finite-networks.md).
 SOFTMAX_SCALE = 10.0
 
 

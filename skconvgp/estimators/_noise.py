@@ -15,13 +15,13 @@ __all__ = [
 ]
 
 # Number of inputs up to which "auto" uses an eigendecomposition: there its n^3
-# operations take as long as n^2 covariances of images (ADR 0029).
+# operations take as long as n^2 covariances of images (docs/adr/noise.md).
 MOST_INPUTS = 5000
 CLASSIFIER_NOISE, REGRESSOR_NOISE = 1e-4, 1e-2
 # Targets are constant if they differ by less than this share of the largest.
 LEAST_SPREAD = 1e-12
 # Share of the samples that are copies of others, up to which a search by
-# leave-one-out ends near where it would without them (ADR 0029).
+# leave-one-out ends near where it would without them (docs/adr/equal-inputs.md).
 MOST_COPIED = 0.05
 
 
@@ -36,7 +36,7 @@ def can_choose_noise(problem: Problem) -> bool:
 
 
 def why_no_choice(problem: Problem) -> str:
-    """Return why a noise cannot be chosen; empty if it can (ADR 0029, 0081)."""
+    """Return why a noise cannot be chosen; empty if it can (docs/adr/noise.md)."""
     targets, n_inputs = problem.targets, problem.inputs.n_left_out
     spread = float(np.ptp(targets, axis=0).max())
     if n_inputs < FEWEST_INPUTS:

@@ -27,7 +27,8 @@ __all__ = [
     "resolve_restarts",
 ]
 
-# Iterations on patches: further ones fit the learning images (ADR 0046).
+# Iterations on patches: further ones fit the learning images
+# (docs/adr/learning-of-patches.md).
 USUAL_PATCHES = LBFGS(max_iter=25)
 PATCH_KINDS = {"evidence": "evidence", "loo": "loo", "elbo": "elbo"}
 

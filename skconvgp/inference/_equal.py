@@ -1,4 +1,4 @@
-"""Samples that leave-one-out leaves out together (ADR 0038, 0057).
+"""Samples that leave-one-out leaves out together (docs/adr/equal-inputs.md).
 
 Samples with equal inputs are, for a process, several observations of the same value of
 the function. Rows that were made of one image belong to it.
@@ -19,7 +19,7 @@ from skconvgp._tensors import int_range
 __all__ = ["FEWEST_INPUTS", "EqualInputs", "MergedSamples"]
 
 # With fewer distinct inputs, a prediction of one from the others is chance: then only
-# single observations are left out, not whole inputs (ADR 0029, 0038).
+# single observations are left out, not whole inputs (docs/adr/equal-inputs.md).
 FEWEST_INPUTS = 10
 
 

@@ -1,4 +1,4 @@
-"""Classes with a single image, of which leave-one-out tells nothing (ADR 0081)."""
+"""Classes with one image, of which leave-one-out tells nothing (docs/adr/noise.md)."""
 
 from contextlib import nullcontext
 

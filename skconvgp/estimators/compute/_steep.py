@@ -22,8 +22,8 @@ MANY_POSITION_PAIRS = 2**16
 NEAR = 2.0**-18  # relative difference between the two samples of a pair
 LARGEST_ERROR = 1e-5  # of the standard deviations; negligible beside a noise of 1e-4
 # A tangent kernel has the angle between two samples, and the rounding of a small one
-# makes their covariance smaller, as a noise of this size would. ADR 0087 has what it
-# does to predictions.
+# makes their covariance smaller, as a noise of this size would. docs/adr/precision.md
+# has what it does to predictions.
 LARGEST_TANGENT_ERROR = 1e-3
 # Error of a covariance, as a share of what samples differ by: the square of a distance
 # in the space of features. Digits whose pixels are divided by 30 have 8e-5 and as many

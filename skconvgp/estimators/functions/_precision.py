@@ -26,8 +26,8 @@ N_IMAGES, IMAGE_SHAPE = 32, (1, 12, 12)
 SIDE = 256  # of the matrices multiplied
 NOISE = 1e-4  # on the diagonal of the matrix factored
 
-# Errors of covariances relative to sqrt(K_ii K_jj) (ADR 0013). The bound for a GPU is
-# larger, because its maker's roots and inverse cosines are less precise.
+# Errors of covariances relative to sqrt(K_ii K_jj) (docs/adr/precision.md). The bound
+# for a GPU is larger, because its maker's roots and inverse cosines are less precise.
 FLOAT32_BOUNDS = {"cpu": 2e-6, "cuda": 1e-5}
 FLOAT64_BOUND = 1e-11
 # Errors are near 1e-7 in float32, and near 1e-4 in TF32 with its mantissa of 10 bits.
