@@ -9,24 +9,14 @@ __all__ = ["ComputeConfig"]
 
 @dataclass(frozen=True)
 class ComputeConfig:
-    """Device, precisions and memory of one computation.
+    """Device, precisions and memory of one computation."""
 
-    Parameters
-    ----------
-    device : torch.device
-        Where tiles are computed and systems are solved.
-    dtype : torch.dtype
-        Precision of the covariance maps, which the layers of a network transform.
-    solve_dtype : torch.dtype
-        Precision of Gram matrices and of linear systems with them.
-    memory_budget : int
-        Bytes that the computation may hold beside its inputs and its result.
-    n_workers : int
-        Number of tiles computed at the same time; they share the budget.
-    """
-
-    device: torch.device
+    device: torch.device  # where tiles are computed and systems are solved
+    # Precision of the covariance maps, which the layers of a network transform.
     dtype: torch.dtype = torch.float64
+    # Precision of Gram matrices and of linear systems with them.
     solve_dtype: torch.dtype = torch.float64
+    # Bytes that the computation may hold beside its inputs and its result.
     memory_budget: int = 2**30
+    # Number of tiles computed at the same time; they share the budget.
     n_workers: int = 1

@@ -78,15 +78,9 @@ class Objective(Protocol):
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch of the training samples.
+    """A batch of the training samples."""
 
-    Parameters
-    ----------
-    indices : Tensor of shape (b,)
-        Indices of the samples; those of the inner sample come first.
-    """
-
-    indices: Tensor
+    indices: Tensor  # (b,), of the samples; those of the inner sample come first
 
     def __len__(self) -> int:
         """Return the number of samples."""

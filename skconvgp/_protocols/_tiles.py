@@ -22,30 +22,17 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class TileCosts:
-    """Bytes that a backend needs.
+    """Bytes that a backend needs."""
 
-    Parameters
-    ----------
-    image_bytes : int
-        Held for each image by the result of ``prepare``.
-    pair_bytes : int
-        Held for each pair of images while its tile is computed.
-    value_bytes : int
-        Result of a pair that outlives its tile; 0 if tiles are summed up.
-    value_shape : tuple of int
-        Shape of the result of one pair: () or, with tangents, (1 + p,).
-    worker_bytes : int
-        Workspace of each worker, whatever the size of its tile.
-    n_passes : int
-        How often the maps of a pair are computed one after another: for each layer, and
-        for each displacement in front of a pool.
-    """
-
-    image_bytes: int
-    pair_bytes: int
+    image_bytes: int  # held for each image by the result of `prepare`
+    pair_bytes: int  # held for each pair of images while its tile is computed
+    # Result of a pair that outlives its tile; 0 if tiles are summed up.
     value_bytes: int = 0
+    # Shape of the result of one pair: () or, with tangents, (1 + p,).
     value_shape: tuple[int, ...] = ()
-    worker_bytes: int = 0
+    worker_bytes: int = 0  # workspace of each worker, whatever the size of its tile
+    # How often the maps of a pair are computed one after another: for each layer, and
+    # for each displacement in front of a pool.
     n_passes: int = 1
 
 
@@ -86,18 +73,12 @@ class TileBackend(Protocol):
 
 @dataclass(frozen=True)
 class Pulled:
-    """Derivatives of a weighted sum of the covariances of a tile.
+    """Derivatives of a weighted sum of the covariances of a tile."""
 
-    Parameters
-    ----------
-    by_theta : Tensor of shape (p,)
-        By the logarithms of the free hyperparameters.
-    by_one, by_two : Tensor of shape (n1, c, h, w) and (n2, c, h, w), or None
-        By the images; None if not requested. `by_two` is also None if both sides of the
-        tile are the same images: `by_one` then holds the derivative by both.
-    """
-
-    by_theta: Tensor
+    by_theta: Tensor  # (p,), by the logarithms of the free hyperparameters
+    # Derivatives (n1, c, h, w) and (n2, c, h, w) by the images; None if not requested.
+    # `by_two` is also None if both sides of the tile are the same images: `by_one` then
+    # holds the derivative by both.
     by_one: Tensor | None = None
     by_two: Tensor | None = None
 

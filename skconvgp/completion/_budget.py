@@ -43,29 +43,11 @@ def count_landmarks(
 ) -> int:
     """Return the number of landmarks: `n_landmarks`, or as many as the share allows.
 
-    The diagonal outside the columns does not count (docs/maths.rst, "Entries that are
-    known").
-
-    Parameters
-    ----------
-    n_landmarks : int or None
-        Takes precedence over the share; at most `n` are used.
-    observed_fraction : float
-        Share of the n (n + 1) / 2 distinct entries that may be evaluated.
-    n : int
-        Number of samples.
-    least : int, default=1
-        The smallest useful number, at most `n`.
-
-    Returns
-    -------
-    m : int
-        From `least` to `n`, or `n_landmarks`.
-
-    Raises
-    ------
-    CompletionError
-        If the share is too small for `least` landmarks.
+    At most n landmarks are used, n being the number of samples. The share is that of
+    the n (n + 1) / 2 distinct entries that may be evaluated; the diagonal outside the
+    columns does not count (docs/maths.rst, "Entries that are known"). Raises a
+    `CompletionError` if the share is too small for `least` landmarks, at most n, the
+    smallest useful number.
     """
     budget = entry_budget(observed_fraction, n)
     if n_landmarks is not None:

@@ -46,17 +46,11 @@ SINGLE_CUT = 1e-6
 
 @dataclass(frozen=True)
 class Landmarks:
-    """Samples whose columns were evaluated.
+    """Samples whose columns were evaluated."""
 
-    Parameters
-    ----------
-    indices : Tensor of shape (m,)
-        The landmarks, all different, in order of choice.
-    columns : Tensor of shape (n, m)
-        Covariances of all samples with the landmarks, which the caller may overwrite.
-    """
-
-    indices: Tensor
+    indices: Tensor  # (m,), all different, in order of choice
+    # Covariances (n, m) of all samples with the landmarks, which the caller may
+    # overwrite.
     columns: Tensor
 
 
@@ -91,23 +85,10 @@ def row_blocks(n: int) -> Iterator[slice]:
 def choose_landmarks(
     word: str, oracle: GramOracle, n_landmarks: int, generator: Generator
 ) -> Landmarks:
-    """Choose landmarks and evaluate their columns, each once.
+    """Choose landmarks by a word of `LANDMARKS`, and evaluate their columns, each once.
 
-    Parameters
-    ----------
-    word : str
-        One of `LANDMARKS`.
-    oracle : GramOracle
-        An oracle with the capability that the choice needs.
-    n_landmarks : int
-        From 1 to n.
-    generator : torch.Generator
-        Source of randomness.
-
-    Returns
-    -------
-    landmarks : Landmarks
-        The landmarks; fewer than `n_landmarks` if pivots leave no variance to explain.
+    The oracle has the capability that the choice needs. There are fewer than
+    `n_landmarks`, which is from 1 to n, if pivots leave no variance to explain.
 
     References
     ----------
@@ -133,18 +114,9 @@ def choose_landmarks(
 def choose_samples(
     word: str, oracle: GramOracle, n_samples: int, generator: Generator
 ) -> Tensor:
-    """Choose samples (m,) without evaluating entries.
+    """Choose samples (m,) by a word of `WITHOUT_COLUMNS`, without evaluating entries.
 
-    Parameters
-    ----------
-    word : str
-        One of `WITHOUT_COLUMNS`.
-    oracle : GramOracle
-        An oracle with the capability that the choice needs.
-    n_samples : int
-        Number of samples, from 1 to n.
-    generator : torch.Generator
-        Source of randomness.
+    The oracle has the capability that the choice needs. `n_samples` is from 1 to n.
     """
     match word:
         case "stratified":

@@ -53,18 +53,11 @@ COPIES = 3  # the matrix, its observed entries in blocks, and the misfit of thes
 
 @dataclass(frozen=True)
 class Limits:
-    """Stopping rules of a fit.
+    """Stopping rules of a fit."""
 
-    Parameters
-    ----------
-    rtol : float
-        The fit ends when a round changes the matrix by less, relative to its norm.
-    max_iter : int
-        Largest number of rounds.
-    """
-
+    # The fit ends when a round changes the matrix by less, relative to its norm.
     rtol: float
-    max_iter: int
+    max_iter: int  # largest number of rounds
 
 
 LOOSE = Limits(rtol=1e-3, max_iter=20)  # for fits that only start the next one
@@ -72,21 +65,11 @@ LOOSE = Limits(rtol=1e-3, max_iter=20)  # for fits that only start the next one
 
 @dataclass(frozen=True)
 class Fit:
-    """A low-rank matrix fitted to the observed entries.
+    """A low-rank matrix fitted to the observed entries."""
 
-    Parameters
-    ----------
-    factor : Tensor of shape (n, r)
-        F: the completed matrix is F F^T.
-    n_iter : int
-        Number of rounds.
-    converged : bool
-        Whether the last round changed less than the tolerance.
-    """
-
-    factor: Tensor
-    n_iter: int
-    converged: bool
+    factor: Tensor  # F (n, r): the completed matrix is F F^T
+    n_iter: int  # number of rounds
+    converged: bool  # whether the last round changed less than the tolerance
 
 
 @dataclass(repr=False)
@@ -290,21 +273,10 @@ def row_slices(n: int) -> list[slice]:
 def fill_(
     values: Tensor, mask: Tensor, left: Tensor, right: Tensor
 ) -> tuple[float, float]:
-    """Write U V^T (n, n) into the missing entries.
+    """Write U V^T (n, n) into the entries that are missing from the mask.
 
-    Parameters
-    ----------
-    values : Tensor of shape (n, n)
-        The matrix; its observed entries stay.
-    mask : Tensor of shape (n, n)
-        Whether an entry is observed.
-    left, right : Tensor of shape (n, r)
-        U and V.
-
-    Returns
-    -------
-    change, size : float
-        Squared norms of the change of the missing entries, and of their new values.
+    Returned are the squared norms of their change, and of their new values. The
+    observed entries of `values` stay. U and V are `left` and `right` (n, r).
     """
     change = size = 0.0
     for rows in row_slices(len(values)):

@@ -22,24 +22,13 @@ Group: TypeAlias = tuple[Tensor, Tensor]
 
 @dataclass(frozen=True)
 class Block:
-    """Groups of equal size; samples of a group are compared with the same samples.
+    """Groups of equal size; samples of a group are compared with the same samples."""
 
-    Parameters
-    ----------
-    rows : Tensor of shape (b, p)
-        The samples of each group.
-    cols : Tensor of shape (b, q)
-        The samples that a group is compared with; padding has an arbitrary index.
-    is_col : Tensor of shape (b, q, 1)
-        1.0 for a sample, 0.0 for padding.
-    values : Tensor of shape (b, p, q)
-        The entries; zero for padding.
-    """
-
-    rows: Tensor
+    rows: Tensor  # samples (b, p) of each group
+    # Samples (b, q) that a group is compared with; padding has an arbitrary index.
     cols: Tensor
-    is_col: Tensor
-    values: Tensor
+    is_col: Tensor  # (b, q, 1), 1.0 for a sample, 0.0 for padding
+    values: Tensor  # entries (b, p, q); zero for padding
 
     @classmethod
     def of(cls, values: Tensor, groups: list[Group]) -> Self:
@@ -61,21 +50,14 @@ class Block:
 
 @dataclass(frozen=True)
 class Observed:
-    """A symmetric matrix (n, n) that is zero where entries are not observed.
+    """A symmetric matrix (n, n) that is zero where entries are not observed."""
 
-    Parameters
-    ----------
-    blocks : tuple of Block
-        Blocks of groups of samples; each sample is a row of exactly one.
-    lone_diag : Tensor of shape (n,)
-        Whether the block of a sample lacks its prior variance, so that it is kept
-        separately.
-    variances : Tensor of shape (n,)
-        Prior variances that are kept separately, and zero for other samples.
-    """
-
+    # Blocks of groups of samples; each sample is a row of exactly one.
     blocks: tuple[Block, ...]
+    # Whether (n,) the block of a sample lacks its prior variance, so that it is kept
+    # separately.
     lone_diag: Tensor
+    # Prior variances (n,) that are kept separately, and zero for other samples.
     variances: Tensor
 
     @classmethod
@@ -130,19 +112,11 @@ class Observed:
 
 @dataclass(frozen=True)
 class Filled:
-    """A symmetric U V^T (n, n) whose observed entries are replaced by those of K.
+    """A symmetric U V^T (n, n) whose observed entries are replaced by those of K."""
 
-    Parameters
-    ----------
-    misfit : Observed
-        P(K - U V^T).
-    left, right : Tensor of shape (n, r)
-        U and V.
-    """
-
-    misfit: Observed
-    left: Tensor
-    right: Tensor
+    misfit: Observed  # P(K - U V^T)
+    left: Tensor  # U (n, r)
+    right: Tensor  # V (n, r)
 
     @classmethod
     def of(cls, observed: Observed, left: Tensor, right: Tensor) -> Self:

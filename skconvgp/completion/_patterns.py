@@ -31,27 +31,15 @@ LARGEST_SHARE_OF_CHAIN = 0.5
 
 @dataclass(frozen=True)
 class Pattern:
-    """Groups of samples, and the tiles between them that are evaluated.
+    """Groups of samples, and the tiles between them that are evaluated."""
 
-    Parameters
-    ----------
-    order : Tensor of shape (n,)
-        Indices of the samples, ordered by group.
-    sizes : Tensor of shape (g,)
-        Sizes of the groups.
-    observed : Tensor of shape (g, g)
-        Whether a tile is evaluated; symmetric.
-    held_out : Tensor of shape (g, g)
-        Whether a tile is held out for checks; symmetric, part of `observed`.
-    n_landmarks : int
-        Size of the first group if all other samples are compared only with it, apart
-        from checks; otherwise 0.
-    """
-
-    order: Tensor
-    sizes: Tensor
-    observed: Tensor
+    order: Tensor  # indices (n,) of the samples, ordered by group
+    sizes: Tensor  # (g,), of the groups
+    observed: Tensor  # (g, g), whether a tile is evaluated; symmetric
+    # Whether (g, g) a tile is held out for checks; symmetric, part of `observed`.
     held_out: Tensor
+    # Size of the first group if all other samples are compared only with it, apart from
+    # checks; otherwise 0.
     n_landmarks: int = 0
 
     def requests(self) -> Iterator[tuple[Tensor, Tensor]]:
@@ -86,32 +74,17 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Entries:
-    """Evaluated entries of a Gram matrix.
+    """Evaluated entries of a Gram matrix."""
 
-    Parameters
-    ----------
-    values : Tensor of shape (n, n)
-        The entries; zero if they are not observed.
-    mask : Tensor of shape (n, n)
-        Which entries are observed; symmetric, with the diagonal.
-    pattern : Pattern
-        Groups of samples.
-    observed_tiles : Tensor of shape (g, g)
-        Which tiles of the pattern are in the mask.
-    check_rows, check_cols, check_values : Tensor of shape (k,)
-        Held-out entries: evaluated, but not in the mask until they are put back.
-    n_evaluated : int
-        Distinct entries, the diagonal and the held-out ones included.
-    """
-
-    values: Tensor
-    mask: Tensor
-    pattern: Pattern
-    observed_tiles: Tensor
+    values: Tensor  # (n, n); zero if they are not observed
+    mask: Tensor  # (n, n), which entries are observed; symmetric, with the diagonal
+    pattern: Pattern  # groups of samples
+    observed_tiles: Tensor  # (g, g), which tiles of the pattern are in the mask
+    # Held-out entries (k,): evaluated, but not in the mask until they are put back.
     check_rows: Tensor
     check_cols: Tensor
     check_values: Tensor
-    n_evaluated: int
+    n_evaluated: int  # distinct entries, the diagonal and the held-out ones included
 
     def groups(self) -> Iterator[tuple[Tensor, Tensor, bool]]:
         """Yield rows and columns of observed tiles, and if these include a diagonal."""
@@ -151,30 +124,12 @@ class Entries:
 def draw_pattern(
     name: str, n: int, fraction: float, check_fraction: float, generator: Generator
 ) -> Pattern:
-    """Draw a pattern for n samples.
+    """Draw a pattern of a name in `PATTERNS` for n samples.
 
-    Parameters
-    ----------
-    name : str
-        One of :data:`PATTERNS`.
-    n : int
-        Number of samples.
-    fraction : float
-        Share of the n (n - 1) / 2 entries above the diagonal; never exceeded.
-    check_fraction : float
-        Share of these that is held out.
-    generator : Generator
-        Draws the pattern.
-
-    Returns
-    -------
-    pattern : Pattern
-        Every sample is connected with every other by observed entries.
-
-    Raises
-    ------
-    CompletionError
-        If the entries are too few to connect all samples.
+    Every sample is connected with every other by observed entries. `fraction` is the
+    share of the n (n - 1) / 2 entries above the diagonal, which is never exceeded;
+    `check_fraction` of them are held out. Raises a `CompletionError` if the entries are
+    too few to connect all samples.
     """
     budget = int(fraction * (n * (n - 1) // 2) * (1 + 1e-12))
     n_check = int(check_fraction * budget)

@@ -30,29 +30,15 @@ def alternate(
 ) -> Fit:
     """Update U and V in turn from U = V, and return a symmetric product at the end.
 
-    Rounds are accelerated. If an accelerated round raises the objective, the iteration
-    continues from the round before.
+    `update` returns a better U (n, r), given V and U; V begins as `right` (n, r). The
+    objective is |P(K - U V^T)|^2 + ridge (|U|^2 + |V|^2), with the observed entries
+    P(K). Rounds are accelerated. If an accelerated round raises the objective, the
+    iteration continues from the round before. The tolerance is that of the relative
+    change of U V^T.
 
-    Parameters
-    ----------
-    update : callable
-        Returns a better U (n, r), given V and U.
-    right : Tensor of shape (n, r)
-        V.
-    limits : Limits
-        Tolerance of the relative change of U V^T, and the largest number of rounds.
-    observed : Observed
-        Observed entries P(K) of the objective |P(K - U V^T)|^2 + ridge (|U|^2 + |V|^2).
-    ridge : float
-        Factor of the penalty.
-    landmarks : Tensor of shape (m,) or None
-        Samples to whose columns all observed entries belong, if there are such samples.
-
-    Returns
-    -------
-    fit : Fit
-        F F^T is nearest to the symmetric part of U V^T. With landmarks it is made from
-        their columns of U V^T only, because the other columns were never fitted.
+    The result F F^T is nearest to the symmetric part of U V^T. If there are samples to
+    whose columns all observed entries belong, `landmarks` (m,), it is made from their
+    columns of U V^T only, because the other columns were never fitted.
     """
     left, last, n_iter, converged = right, (right, right), 0, False
     acceleration, least = Anderson(), math.inf
@@ -81,19 +67,7 @@ def alternate(
 def solve_rows(observed: Observed, columns: Tensor, ridge: float) -> Tensor:
     """Return x_i (n, r) that minimise |P_i(k_i - V x_i)|^2 + ridge |x_i|^2.
 
-    Parameters
-    ----------
-    observed : Observed
-        The observed entries k_i of each row.
-    columns : Tensor of shape (n, r)
-        V.
-    ridge : float
-        Factor of the penalty.
-
-    Returns
-    -------
-    rows : Tensor of shape (n, r)
-        Solutions x_i.
+    The k_i are the observed entries of each row, and V is `columns` (n, r).
     """
     rows = observed.variances[:, None] * columns
     for block in observed.blocks:

@@ -39,14 +39,8 @@ def find_file(
 ) -> Path | None:
     """Return the path of a file of a data set; None if no folder is named.
 
-    Parameters
-    ----------
-    name : str
-        Name of the file in the folder of data sets.
-    data_home : path or None
-        The folder; None is the folder that the environment variable names.
-    otherwise : str, default=""
-        Further advice for the error if the folder has no such file.
+    If `data_home` is None, the environment variable names the folder. `otherwise` is
+    further advice for the error if the folder has no such file.
     """
     folder = data_home if data_home is not None else os.environ.get(DATA_VARIABLE)
     if folder is None:
@@ -97,12 +91,8 @@ def _read_archive(
 def require_pairs(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Raise a ValueError unless there is one target for each sample.
 
-    Parameters
-    ----------
-    path : Path
-        The file, for the error.
-    arrays : mapping of str to ndarray
-        Samples, then targets, by their names in the file.
+    The arrays are samples, then targets, by their names in the file, whose path is for
+    the error.
     """
     (x_name, x), (y_name, y) = arrays.items()
     if y.shape != x.shape[:1]:

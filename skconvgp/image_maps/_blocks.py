@@ -15,21 +15,11 @@ __all__ = ["ImageBlocks"]
 
 @dataclass(frozen=True)
 class ImageBlocks:
-    """Images, of which a block at a time is on a device in double precision.
+    """Images, of which a block at a time is on a device in double precision."""
 
-    Parameters
-    ----------
-    images : Tensor of shape (n, c, h, w)
-        The images, on any device.
-    device : torch.device
-        The device that computes with the blocks.
-    n_at_once : int
-        Number of images in a block.
-    """
-
-    images: Tensor
-    device: torch.device
-    n_at_once: int
+    images: Tensor  # (n, c, h, w), on any device
+    device: torch.device  # the device that computes with the blocks
+    n_at_once: int  # number of images in a block
 
     @property
     def parts(self) -> list[slice]:

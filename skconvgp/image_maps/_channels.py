@@ -26,15 +26,9 @@ ROUNDING = 1e-14
 
 @dataclass(frozen=True)
 class ChannelScaling(PixelMap):
-    """Divides each channel by a scale.
+    """Divides each channel by a scale."""
 
-    Parameters
-    ----------
-    scale : ndarray of shape (c,)
-        The scales, > 0.
-    """
-
-    scale: Any
+    scale: Any  # (c,), > 0
 
     @classmethod
     def fit(cls, blocks: ImageBlocks, faint: float = 0.0) -> Self:
@@ -75,24 +69,13 @@ class ChannelZCA(PixelMap):
     :math:`U (\Lambda + \epsilon \bar\lambda I)^{-1/2} U^\top` for the covariance
     :math:`U \Lambda U^\top` of channels over all positions, whose mean eigenvalue is
     :math:`\bar\lambda`.
-
-    Parameters
-    ----------
-    scaling : ChannelScaling
-        The scales.
-    offset : float or None
-        :math:`\delta`; None takes no logarithms.
-    mean : ndarray of shape (c,)
-        Means of the channels.
-    whitening, colouring : ndarray of shape (c, c)
-        The matrix, and its inverse.
     """
 
     scaling: ChannelScaling
-    offset: float | None
-    mean: Any
-    whitening: Any
-    colouring: Any
+    offset: float | None  # delta; None takes no logarithms
+    mean: Any  # (c,), of the channels
+    whitening: Any  # (c, c)
+    colouring: Any  # (c, c), inverse of the whitening
 
     @classmethod
     def fit(
@@ -140,17 +123,10 @@ class ChannelZCA(PixelMap):
 
 @dataclass(frozen=True)
 class ChannelComponents(PixelMap):
-    """Principal components of the channels of a pixel, of variance 1.
+    """Principal components of the channels of a pixel, of variance 1."""
 
-    Parameters
-    ----------
-    mean : ndarray of shape (c,)
-        Means of the channels.
-    components : ndarray of shape (k, c)
-        The components as rows, without those of almost no variance.
-    """
-
-    mean: Any = field(repr=False)
+    mean: Any = field(repr=False)  # (c,), of the channels
+    # (k, c), as rows, without those of almost no variance.
     components: Any = field(repr=False)
 
     @classmethod

@@ -23,22 +23,17 @@ CACHED = 8  # banks
 
 
 class FilterBank(NamedTuple):
-    """Filters for images that are padded to m x n pixels.
+    """Filters for images that are padded to m x n pixels."""
 
-    Parameters
-    ----------
-    waves : dict of (int, int) to Tensor of shape (4^(j - i), n_angles, m', n', 2)
-        Fourier transforms of the wavelets of scale j, for images at every 2^i-th pixel,
-        by (i, j). They are real, given once for each part of a complex number, and in
-        blocks of frequencies that become one at every 2^j-th pixel.
-    rows : tuple of Tensor of shape (h / 2^J, m / 2^i)
-        Average columns of images at every 2^i-th pixel, and keep every 2^J-th.
-    columns : tuple of Tensor of shape (w / 2^J, n / 2^i)
-        Average rows likewise.
-    """
-
+    # Fourier transforms (4^(j - i), n_angles, m', n', 2) of the wavelets of scale j,
+    # for images at every 2^i-th pixel, by (i, j). They are real, given once for each
+    # part of a complex number, and in blocks of frequencies that become one at every
+    # 2^j-th pixel.
     waves: dict[tuple[int, int], Tensor]
+    # Matrices (h / 2^J, m / 2^i) that average columns of images at every 2^i-th pixel,
+    # and keep every 2^J-th.
     rows: tuple[Tensor, ...]
+    # Matrices (w / 2^J, n / 2^i) that average rows likewise.
     columns: tuple[Tensor, ...]
 
 
@@ -56,16 +51,10 @@ def filter_bank(
     device: torch.device,
     dtype: torch.dtype,
 ) -> FilterBank:
-    """Return the filters for images of a size.
+    """Return the filters for images that are padded to a size (m, n).
 
-    Parameters
-    ----------
-    size : (m, n)
-        Size of padded images.
-    n_scales, n_angles : int
-        J and L.
-    device, dtype : object
-        Device and precision of the filters, which are computed in double precision.
+    J and L are `n_scales` and `n_angles`. The filters are computed in double precision,
+    and then have the device and the precision that are given.
     """
     waves = {}
     for scale in range(n_scales):

@@ -27,26 +27,15 @@ FAINT, SHORT = 1e-6, 1e-5
 
 @dataclass(frozen=True)
 class ScatteredView:
-    """Logarithms of scattering coefficients, with whitened channels.
-
-    Parameters
-    ----------
-    scattering : Scattering
-        The coefficients.
-    whitening : ChannelZCA
-        Scale, logarithm and whitening of their channels.
-    components : ndarray of shape (k, c')
-        Principal components of the whitened channels, as rows.
-    first : PixelMap or None
-        What images pass through before they are scattered.
-    has_unit_length : bool
-        Whether the values of each position are divided by their length.
-    """
+    """Logarithms of scattering coefficients, with whitened channels."""
 
     scattering: Scattering
+    # Scale, logarithm and whitening of the channels of the coefficients.
     whitening: ChannelZCA = field(repr=False)
+    # Principal components (k, c') of the whitened channels, as rows.
     components: FloatArray = field(repr=False)
-    first: PixelMap | None
+    first: PixelMap | None  # map that images pass through before they are scattered
+    # Whether the values of each position are divided by their length.
     has_unit_length: bool
 
     def __call__(self, images: Tensor) -> Tensor:
@@ -67,33 +56,22 @@ class ScatteredView:
 
 @dataclass(frozen=True)
 class ScatteredFit:
-    """Fits a view of scattering coefficients.
-
-    Parameters
-    ----------
-    scattering : Scattering
-        The coefficients.
-    offset : float
-        Added to coefficients, in units of their root mean squares, before logarithms
-        are taken.
-    eps : float
-        Added to eigenvalues of the channels' covariance, as a share of their mean.
-    share : float
-        Share of the variance of whitened channels that components keep. Networks see
-        products of channels, which a rotation does not change, and take time for each.
-    fit_first : callable, optional
-        Fits a map that images pass through before they are scattered. The modulus is
-        not linear: coefficients of red, green and blue, which are much alike, hold less
-        about colours than those of their principal components.
-    has_unit_length : bool
-        Whether the values of each position are divided by their length.
-    """
+    """Fits a view of scattering coefficients."""
 
     scattering: Scattering
+    # Added to coefficients, in units of their root mean squares, before logarithms are
+    # taken.
     offset: float = 0.1
+    # Added to eigenvalues of the channels' covariance, as a share of their mean.
     eps: float = 1.0
+    # Share of the variance of whitened channels that components keep. Networks see
+    # products of channels, which a rotation does not change, and take time for each.
     share: float = 0.99
+    # Fits a map that images pass through before they are scattered. The modulus is not
+    # linear: coefficients of red, green and blue, which are much alike, hold less about
+    # colours than those of their principal components.
     fit_first: Callable[[ImageBlocks], PixelMap] | None = None
+    # Whether the values of each position are divided by their length.
     has_unit_length: bool = False
 
     def n_values(self, image_shape: ImageShape) -> int:

@@ -29,21 +29,11 @@ FILTER_COPIES, MAKING_COPIES = 4, 200
 
 @dataclass(frozen=True)
 class Scattering:
-    r"""Scattering coefficients of images, each channel alone.
+    """Scattering coefficients of images, each channel alone."""
 
-    Parameters
-    ----------
-    n_scales : int
-        J: coefficients stand at every :math:`2^J`-th pixel.
-    n_angles : int
-        L.
-    order : int
-        1 or 2: the largest number of wavelet transforms in a row.
-    """
-
-    n_scales: int
-    n_angles: int
-    order: int
+    n_scales: int  # J: coefficients stand at every 2^J-th pixel
+    n_angles: int  # L
+    order: int  # 1 or 2: the largest number of wavelet transforms in a row
 
     @property
     def n_coefficients(self) -> int:
@@ -127,16 +117,10 @@ class Scattering:
 def _moduli(spectra: Tensor, waves: Tensor, step: int) -> Tensor:
     """Return moduli (b, l, m / step, n / step) of images filtered by l wavelets.
 
-    Parameters
-    ----------
-    spectra : Tensor of shape (b, m, n)
-        Fourier transforms of images.
-    waves : Tensor of shape (step^2, l, m / step, n / step, 2)
-        Fourier transforms of wavelets in blocks of frequencies, divided by their
-        number; for real and imaginary parts.
-    step : int
-        The moduli of every `step`-th pixel are returned, where frequencies of all
-        blocks add up.
+    `spectra` (b, m, n) are Fourier transforms of the images. `waves`, of shape (step^2,
+    l, m / step, n / step, 2), are those of the wavelets in blocks of frequencies,
+    divided by their number, for real and imaginary parts. The moduli are those of every
+    `step`-th pixel, where frequencies of all blocks add up.
     """
     blocks = torch.view_as_real(blocks_of(spectra, step))[:, :, None]
     filtered = blocks[0] * waves[0]

@@ -23,15 +23,9 @@ SQUARES = 4  # matrices that an eigendecomposition holds, its results included
 
 @dataclass(frozen=True)
 class Contrast(PixelMap):
-    r"""Subtracts the mean of each image, and divides by its deviation.
+    """Subtracts the mean of each image, and divides by its deviation."""
 
-    Parameters
-    ----------
-    added : float
-        The divisor is the square root of the variance and of this.
-    """
-
-    added: float
+    added: float  # the divisor is the square root of the variance plus this number
 
     @classmethod
     def fit(cls, blocks: ImageBlocks, eps: float) -> Self:
@@ -46,24 +40,12 @@ class Contrast(PixelMap):
 
 @dataclass(frozen=True)
 class PixelZCA(PixelMap):
-    r"""Whitens the pixels of images that are centred and scaled to length 1.
+    """Whitens the pixels of images that are centred and scaled to length 1."""
 
-    Parameters
-    ----------
-    mean : ndarray of shape (d,)
-        Mean of the scaled images.
-    vectors : ndarray of shape (d, m)
-        Eigenvectors of their covariance.
-    gains : ndarray of shape (m,)
-        Factors of the parts along these.
-    gain : float
-        Factor of the part across them.
-    """
-
-    mean: Any
-    vectors: Any
-    gains: Any
-    gain: float
+    mean: Any  # (d,), of the scaled images
+    vectors: Any  # (d, m), eigenvectors of their covariance
+    gains: Any  # (m,), factors of the parts along the eigenvectors
+    gain: float  # factor of the part across them
 
     @classmethod
     def fit(cls, blocks: ImageBlocks, eps: float) -> Self:
@@ -98,15 +80,9 @@ class PixelZCA(PixelMap):
 
 @dataclass(frozen=True)
 class Pooling(PixelMap):
-    """Averages squares of pixels; those at the lower and right edge may be smaller.
+    """Averages squares of pixels; those at the lower and right edge may be smaller."""
 
-    Parameters
-    ----------
-    factor : int
-        Side of the squares.
-    """
-
-    factor: int
+    factor: int  # side of the squares
 
     def __call__(self, images: Tensor) -> Tensor:
         """Return smaller images (n, c, h', w')."""

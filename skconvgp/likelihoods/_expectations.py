@@ -58,14 +58,8 @@ def antithetic_draws(n_outputs: int, n_draws: int = N_DRAWS) -> Tensor:
 def softmax_expectation(mean: Tensor, cov: Tensor, n_draws: int = N_DRAWS) -> Tensor:
     """Return E[softmax(f)] (b, k): of two classes by quadrature, of more by draws.
 
-    Parameters
-    ----------
-    mean : Tensor of shape (b, k)
-        Means of the latents.
-    cov : Tensor of shape (b, k) or (b, k, k)
-        Their variances, if they are independent, or covariances.
-    n_draws : int
-        Even number of draws.
+    The latents f have means (b, k), and variances (b, k), if they are independent, or
+    covariances (b, k, k). The number of draws is even.
     """
     if mean.shape[1] != 2:
         return drawn_softmax(mean, cov, antithetic_draws(mean.shape[1], n_draws))

@@ -27,14 +27,8 @@ def quadrature_sites(
 ) -> ExpectedSites:
     """Return the expected sites of one latent function, by Gauss-Hermite quadrature.
 
-    Parameters
-    ----------
-    sites : callable
-        Returns the log likelihood and its derivatives at latents (m, 1).
-    mean, var : Tensor of shape (n, 1)
-        Means and variances of the latents.
-    codes : Tensor of shape (n,)
-        Class codes.
+    `sites` returns the log likelihood and its derivatives at latents (m, 1). Means and
+    variances of the latents are (n, 1), class codes (n,).
     """
     nodes, shares = _rule(mean)
     at = mean + (2.0 * var).sqrt() * nodes
@@ -49,14 +43,8 @@ def drawn_softmax_sites(
 ) -> ExpectedSites:
     """Return the expected sites of a softmax, means over draws that all rows share.
 
-    Parameters
-    ----------
-    mean, var : Tensor of shape (n, k)
-        Means and variances of independent latents.
-    codes : Tensor of shape (n,)
-        Class codes.
-    draws : Tensor of shape (s, k)
-        Standard normal draws.
+    Means and variances (n, k) are those of independent latents, the class codes are
+    (n,). The draws (s, k) are standard normal.
     """
     draws = draws.to(mean)
     log_prob = mean.new_empty(len(mean))

@@ -18,20 +18,13 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Bins:
-    """Sums over the samples of each bin.
+    """Sums over the samples of each bin."""
 
-    Parameters
-    ----------
-    edges : ndarray of shape (n_bins + 1,)
-        Edges; a bin includes its lower edge, and the last one both edges.
-    weight, predicted, observed : ndarray of shape (n_bins,)
-        Sums of the weights, of the probabilities, and of the outcomes.
-    """
-
+    # (n_bins + 1,); a bin includes its lower edge, and the last one both.
     edges: FloatArray
-    weight: FloatArray
-    predicted: FloatArray
-    observed: FloatArray
+    weight: FloatArray  # (n_bins,), sums of the weights
+    predicted: FloatArray  # (n_bins,), sums of the probabilities
+    observed: FloatArray  # (n_bins,), sums of the outcomes
 
 
 def sum_in_bins(

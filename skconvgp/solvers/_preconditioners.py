@@ -46,20 +46,10 @@ def make_preconditioner(
     would take the residual for zero. Estimates by random vectors with this covariance
     would then hardly sample the residual, although its inverse is large.
 
-    Parameters
-    ----------
-    gram : GramOperator
-        The matrix.
-    noise : Tensor of shape (n,)
-        Noise of the samples; it is raised above rounding errors.
-    kind : {"pivoted_cholesky", "nystrom"} or None
-        "pivoted_cholesky" draws a few columns at a time, with probabilities in
-        proportion to the residual diagonal after the columns before. "nystrom" draws
-        all at once, in proportion to the diagonal. None takes no columns.
-    rank : int
-        Number of columns.
-    generator : torch.Generator
-        Draws the columns.
+    "pivoted_cholesky" draws a few of the `rank` columns at a time, with probabilities
+    in proportion to the residual diagonal after the columns before. "nystrom" draws all
+    at once, in proportion to the diagonal. None takes no columns. The noise (n,) is
+    raised above rounding errors.
     """
     diag = gram.diag()
     diagonal = above_rounding(noise, diag)
