@@ -14,6 +14,7 @@ from skconvgp._settings import is_int, is_number
 from skconvgp._typing import FloatArray
 from skconvgp.completion import Nystrom, RandomFeatures
 from skconvgp.estimators._resolve import (
+    MOST_STEPS,
     is_auto,
     reject,
     require_kernel,
@@ -342,7 +343,7 @@ def _rate(owner: Any) -> float:
 
 def _sampling(owner: Any, schedule: Schedule) -> Sampling | None:
     n_chains = resolve_count(owner, "n_chains", owner.n_chains)
-    burn_in = resolve_count(owner, "burn_in", owner.burn_in)
+    burn_in = resolve_count(owner, "burn_in", owner.burn_in, most=MOST_STEPS)
     if not is_int(owner.thin, least=LEAST_TRACE):
         reject(owner, "thin", f"an int >= {LEAST_TRACE}", owner.thin)
     if _inference(owner) != SGHMC:

@@ -38,6 +38,7 @@ __all__ = [
     "AUTO",
     "DTYPES",
     "MOST_BATCHES",
+    "MOST_STEPS",
     "PRECOMPUTED",
     "device_exists",
     "is_auto",
@@ -68,7 +69,7 @@ __all__ = [
 ]
 
 PRECOMPUTED = "precomputed"
-LARGEST_COUNT = 10**9  # steps that nobody waits for, and values that nobody holds
+MOST_STEPS = 10**9  # that end at no criterion: nobody waits for more
 MOST_BATCHES = 10**6  # for comparing kernels; all are drawn first
 DIRECT_SOLVERS = ("auto", "cholesky")
 AUTO = "auto"
@@ -293,7 +294,7 @@ def resolve_likelihood(
 
 
 def resolve_count(
-    owner: object, name: str, value: object, also: str = "", most: int = LARGEST_COUNT
+    owner: object, name: str, value: object, also: str = "", most: float = math.inf
 ) -> int:
     """Return a count, one or more; `also` names what else is allowed in an error."""
     if isinstance(value, Integral) and is_int(value):

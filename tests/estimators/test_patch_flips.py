@@ -146,6 +146,7 @@ def test_patches_of_both_views_count_against_the_budget():
     assert plain == (grid.n_patches * n_pixels, grid.n_positions**2)
 
 
+@pytest.mark.filterwarnings("ignore:All .* training samples are equal")
 def test_inducing_patches_are_of_images_and_of_flips():
     X = np.zeros((20, 1, 6, 7))
     X[:, 0, :, :3] = 1.0  # an edge, with the light at the left

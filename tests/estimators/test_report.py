@@ -113,6 +113,7 @@ def test_report_is_read_only():
         gp.fit_report_.jitter = 1.0
 
 
+@pytest.mark.filterwarnings("ignore:All .* training samples are equal")
 def test_report_names_the_jitter():
     X = np.zeros((6, 1))
     gp = ConvNetGPRegressor(rbf(1.0), noise_variance=0.0)

@@ -56,6 +56,7 @@ def test_a_flat_image_among_others_and_swatches(dtype):
             assert np.isfinite(model.latent_gradient(X[2:3])).all()
 
 
+@pytest.mark.filterwarnings("ignore:All .* training samples are equal")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("colours", [(0.3, 0.3, 0.3), (0.3, 0.7, 0.1), (200.0,)])
 def test_rounding_errors_of_flat_images_are_not_learned(colours, dtype):
