@@ -22,26 +22,14 @@ BLOCK = 2**22
 
 @dataclass(frozen=True)
 class CodeHead:
-    """The head that decodes codes: features, and a linear function of them.
+    """The head that decodes codes: features, and a linear function of them."""
 
-    Parameters
-    ----------
-    features : CodeFeatures
-        Features of codes; tensors are arrays.
-    coef : ndarray of shape (r, k)
-        Coefficients.
-    intercept : ndarray of shape (k,)
-        Values for features of zero.
-    alpha : float
-        Penalty of the squares of the coefficients, chosen by leave-one-out errors.
-    is_single : bool
-        Whether there is one target for each code, without a dimension of outputs.
-    """
-
-    features: CodeFeatures
-    coef: FloatArray
-    intercept: FloatArray
+    features: CodeFeatures  # of codes; tensors are arrays
+    coef: FloatArray  # (r, k)
+    intercept: FloatArray  # values (k,) for features of zero
+    # Penalty of the squares of the coefficients, chosen by leave-one-out errors.
     alpha: float
+    # Whether there is one target for each code, without a dimension of outputs.
     is_single: bool
 
     def outputs(self, codes: NDArray[np.uint8]) -> FloatArray:

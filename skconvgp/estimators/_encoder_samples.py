@@ -55,21 +55,11 @@ class Decoded(Protocol):
 
 @dataclass(frozen=True)
 class Labels:
-    """Classes.
+    """Classes to which codes are decoded."""
 
-    Parameters
-    ----------
-    codes : ndarray of shape (n,)
-        Class codes.
-    n_classes : int
-        Number of classes.
-    is_single : bool
-        Whether they came without a dimension of outputs, which is so.
-    """
-
-    codes: NDArray[np.intp]
+    codes: NDArray[np.intp]  # class codes (n,)
     n_classes: int
-    is_single: bool = True
+    is_single: bool = True  # whether they came without a dimension of outputs: they did
 
     def losses(self, device: torch.device) -> ClassLosses:
         """Return cross-entropies."""
@@ -83,22 +73,12 @@ class Labels:
 
 @dataclass(frozen=True)
 class Numbers:
-    """Numbers.
+    """Numbers to which codes are decoded."""
 
-    Parameters
-    ----------
-    values : ndarray of shape (n, k)
-        The numbers.
-    offset, scale : ndarray of shape (k,)
-        What is subtracted from them in a training, and what they are divided by then.
-    is_single : bool
-        Whether they came without a dimension of outputs.
-    """
-
-    values: NDArray[Any]
-    offset: FloatArray
-    scale: FloatArray
-    is_single: bool = False
+    values: NDArray[Any]  # (n, k)
+    offset: FloatArray  # (k,), subtracted from the numbers in a training
+    scale: FloatArray  # (k,), by which the differences are divided then
+    is_single: bool = False  # whether they came without a dimension of outputs
 
     def losses(self, device: torch.device) -> SquareLosses:
         """Return mean squared errors of the scaled numbers."""
@@ -112,26 +92,13 @@ class Numbers:
 
 @dataclass(frozen=True)
 class CodedSamples:
-    """Training samples.
+    """Training samples."""
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n, d)
-        Inputs.
-    decoded : Decoded
-        What codes are decoded to.
-    units : Numbers
-        The samples as numbers, with an offset and a scale.
-    image_shape : (c, h, w)
-        How a row is read.
-    mean_squares : tuple of float
-        The smallest and the largest mean square of a sample.
-    """
-
-    rows: NDArray[Any]
-    decoded: Decoded
-    units: Numbers
-    image_shape: ImageShape
+    rows: NDArray[Any]  # inputs (n, d)
+    decoded: Decoded  # what codes are decoded to
+    units: Numbers  # the samples as numbers, with an offset and a scale
+    image_shape: ImageShape  # how a row is read
+    # The smallest and the largest mean square of a sample.
     mean_squares: tuple[float, float]
 
     @property

@@ -49,53 +49,24 @@ PATIENCE = 10
 
 @dataclass(frozen=True)
 class EncoderSettings:
-    """Checked settings.
-
-    Parameters
-    ----------
-    n_bits : int
-        Number of bits.
-    encoder : str or callable
-        Name of the encoder, or what makes its module.
-    kernel : Kernel
-        Kernel whose random features the head reads, if there is no function.
-    function : callable or None
-        What returns the features of codes; None with a kernel.
-    n_features : int
-        Number of random features.
-    gradient : str
-        How gradients are estimated, or "auto".
-    n_draws : int
-        Random codes of a sample.
-    baseline : bool
-        Whether from each loss the mean of the other ones is subtracted.
-    penalties : (float, float)
-        Of the weights of the encoder, and of the head.
-    validation_fraction : float
-        Share of the samples that decide when to stop; 0 for no early stopping.
-    target_type : str
-        What y holds, or "auto".
-    batch_size : int
-        Samples of a step.
-    schedule : Schedule
-        Epochs, rate and batches.
-    verbose : int
-        How much progress is shown.
-    """
+    """Checked settings of `BinaryEncoder`."""
 
     n_bits: int
-    encoder: str | Callable[[], object]
+    encoder: str | Callable[[], object]  # name of the encoder, or what makes its module
+    # Kernel whose random features the head reads, if there is no function.
     kernel: Kernel
+    # Returns the features of codes; None with a kernel.
     function: Callable[[Any], Any] | None
-    n_features: int
-    gradient: str
-    n_draws: int
-    baseline: bool
-    penalties: tuple[float, float]
+    n_features: int  # number of random features
+    gradient: str  # how gradients are estimated, or "auto"
+    n_draws: int  # random codes of a sample
+    baseline: bool  # whether from each loss the mean of the other ones is subtracted
+    penalties: tuple[float, float]  # of the weights of the encoder, and of the head
+    # Share of the samples that decide when to stop; 0 for no early stopping.
     validation_fraction: float
-    target_type: str
-    batch_size: int
-    schedule: Schedule
+    target_type: str  # kind of y, or "auto"
+    batch_size: int  # samples of a step
+    schedule: Schedule  # epochs, rate and batches
     verbose: int
 
 

@@ -26,10 +26,7 @@ NOISE_DEVIATION, FARTHEST_NOISE = 1.0, 14.0
 def mean_log_proba(log_proba: FloatArray) -> Tensor:
     """Return the logarithms (n, k) of the means over draws of probabilities.
 
-    Parameters
-    ----------
-    log_proba : ndarray of shape (n_draws, n, k)
-        Logarithms of the probabilities of each draw.
+    Given are logarithms (n_draws, n, k) of the probabilities of each draw.
     """
     draws = rows_to_tensor(log_proba)
     return draws.logsumexp(dim=0) - math.log(len(draws))
@@ -40,14 +37,8 @@ def calibrated_temperature(
 ) -> float:
     """Return the most probable divisor of the logarithms of probabilities.
 
-    Parameters
-    ----------
-    log_proba : Tensor of shape (n, k)
-        Logarithms of the mean probabilities of samples that were held out.
-    codes : ndarray of shape (n,)
-        Their classes.
-    weights : ndarray of shape (n,)
-        Sample weights; the prior is worth some samples of weight 1.
+    `log_proba` (n, k) holds logarithms of the mean probabilities of samples that were
+    held out, of classes `codes` (n,). The prior is worth some samples of weight 1.
     """
     own = (int_range(len(codes)), rows_to_tensor(codes))
 
@@ -65,18 +56,10 @@ def calibrated_noise(
     """Return the most probable variance of the noise of held-out samples.
 
     A target is normal around the mean of the draws, with their variance plus the noise;
-    samples count by their weights over the mean of these.
-
-    Parameters
-    ----------
-    outputs : ndarray of shape (n_draws, n, n_outputs)
-        Draws at samples that were held out.
-    targets : ndarray of shape (n, n_outputs)
-        Their targets.
-    weights : ndarray of shape (n,)
-        Sample weights.
-    noise : float
-        Variance of the noise that the draws were trained with.
+    samples count by their weights over the mean of these. `outputs`
+    (n_draws, n, n_outputs) holds the draws at the held-out samples, whose targets are
+    (n, n_outputs). `noise` is the variance of the noise that the draws were trained
+    with.
     """
     squares = np.square(targets - outputs.mean(axis=0))
     shares = (weights / weights.mean())[:, None]

@@ -33,16 +33,7 @@ def training_bytes(
 ) -> int:
     """Return about how many bytes a training holds at once.
 
-    Parameters
-    ----------
-    settings : NetworkSettings
-        Number of draws, batches and prior.
-    network : BatchedNetwork
-        The network.
-    n_points : int
-        The samples, and further points of a prior of functions.
-    n_outputs : int
-        Outputs of the network.
+    `n_points` counts the samples, and further points of a prior of functions.
     """
     chains = settings.sampling
     n_begun = settings.n_draws if chains is None else chains.n_chains

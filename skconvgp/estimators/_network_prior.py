@@ -52,37 +52,20 @@ MATCHED_SAMPLES, MATCHED_UNIFORM = 70, 30
 
 @dataclass(frozen=True)
 class NetworkPrior:
-    """What is assumed before the data.
+    """Prior covariance of a network's outputs, and prior variances of its weights."""
 
-    Parameters
-    ----------
-    kernel : Kernel or None
-        Covariance of the outputs in units of the scaled targets; for a prior of weights
-        that of wide networks; None for a prior of the weights of a given module.
-    variances : tuple of (float, float)
-        Variances of weights and biases, for each layer.
-    distance : float, default=nan
-        Squared distance to the kernel that they are matched to, for each point.
-    """
-
+    # Covariance of the outputs in units of the scaled targets; for a prior of weights
+    # that of wide networks; None for a prior of the weights of a given module.
     kernel: Kernel | None
-    variances: tuple[tuple[float, float], ...]
+    variances: tuple[tuple[float, float], ...]  # of weights and biases, for each layer
+    # Squared distance to the kernel that they are matched to, for each point.
     distance: float = math.nan
 
 
 class PriorChoice:
-    """The choice of a prior.
+    """The choice of a prior for training samples, by checked settings of an estimator.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Has the settings.
-    settings : NetworkSettings
-        The checked settings.
-    samples : NetworkSamples
-        The training samples.
-    seed : int
-        Seed of the choice of samples for the evidence.
+    The seed is for the choice of samples for the evidence.
     """
 
     def __init__(
@@ -102,13 +85,8 @@ class PriorChoice:
     def for_numbers(self, values: FloatArray) -> tuple[NetworkPrior, float]:
         """Return the prior of a regression, and the variance of its noise.
 
-        The noise is in squared units of the scaled targets. Where held-out samples will
-        tell it, this is the one to begin with.
-
-        Parameters
-        ----------
-        values : ndarray of shape (n, k)
-            Scaled targets.
+        The noise is in squared units of the scaled targets (n, k). Where held-out
+        samples will tell it, this is the one to begin with.
         """
         owner, noise = self._owner, self._owner.noise_variance
         is_chosen = isinstance(noise, str) and noise in (AUTO, EVIDENCE)
@@ -129,12 +107,8 @@ class PriorChoice:
     def for_labels(self, targets: FloatArray | None, scale: float) -> NetworkPrior:
         """Return the prior of a classification; labels determine its noise.
 
-        Parameters
-        ----------
-        targets : ndarray of shape (n, k) or None
-            Targets of the labels, if the likelihood makes some.
-        scale : float
-            Unit of the scaled targets.
+        The targets (n, k) are those of the labels, if the likelihood makes some. The
+        scale is the unit of the scaled targets.
         """
         return self._matched(self._of_labels(targets, scale))
 

@@ -41,26 +41,13 @@ LEAST_NOISE, MOST_NOISE, MOST_WEIGHT = 1e-12, 1e30, 1e12
 
 @dataclass(frozen=True)
 class NetworkSamples:
-    """Training samples, without those of weight 0.
+    """Training samples, without those of weight 0."""
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n, d)
-        Inputs.
-    y : ndarray of shape (n, ...)
-        Labels or targets.
-    weights : ndarray of shape (n,)
-        Sample weights, > 0.
-    image_shape : (c, h, w)
-        How a row is read.
-    mean_squares : tuple of float
-        The smallest and the largest mean square of a sample.
-    """
-
-    rows: NDArray[Any]
-    y: NDArray[Any]
-    weights: FloatArray
-    image_shape: ImageShape
+    rows: NDArray[Any]  # inputs (n, d)
+    y: NDArray[Any]  # labels or targets (n, ...)
+    weights: FloatArray  # (n,), > 0
+    image_shape: ImageShape  # how a row is read
+    # The smallest and the largest mean square of a sample.
     mean_squares: tuple[float, float]
 
 
@@ -84,20 +71,12 @@ class NetworkTargets(Protocol):
 
 @dataclass(frozen=True)
 class NumberTargets:
-    """Numbers with Gaussian noise.
+    """Numbers with Gaussian noise."""
 
-    Parameters
-    ----------
-    values : ndarray of shape (n, n_outputs)
-        The numbers, scaled.
-    noise : ndarray of shape (n, 1 or n_outputs)
-        Variances of the noise, with the weights of the samples.
-    codes : ndarray of shape (n,), or None
-        Class codes, if the numbers stand for classes.
-    """
-
-    values: FloatArray
+    values: FloatArray  # (n, n_outputs), scaled
+    # Variances (n, 1 or n_outputs) of the noise, with the weights of the samples.
     noise: FloatArray
+    # Class codes (n,), if the numbers stand for classes.
     codes: NDArray[np.intp] | None = None
 
     def with_noise(self, factor: float) -> NumberTargets:
@@ -119,24 +98,12 @@ class NumberTargets:
 
 @dataclass(frozen=True)
 class CodeTargets:
-    """Class codes.
+    """Class codes."""
 
-    Parameters
-    ----------
-    codes : ndarray of shape (n,)
-        The codes.
-    weights : ndarray of shape (n,)
-        Sample weights.
-    n_outputs : int
-        Number of classes.
-    scale : float
-        Latent functions are outputs times this number.
-    """
-
-    codes: NDArray[np.intp]
-    weights: FloatArray
-    n_outputs: int
-    scale: float
+    codes: NDArray[np.intp]  # (n,)
+    weights: FloatArray  # (n,), of the samples
+    n_outputs: int  # number of classes
+    scale: float  # latent functions are outputs times this number
 
     def term(self, indices: NDArray[np.intp], like: Tensor) -> CategoricalData:
         """Return the likelihood of some samples, on the device of a tensor."""
@@ -158,18 +125,10 @@ def read_samples(
 ) -> NetworkSamples:
     """Return training samples; set the attributes that describe X.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Gets `n_features_in_`, `image_shape_` and, if X has names, `feature_names_in_`.
-    X, y, sample_weight : array-like
-        As in `fit`.
-    settings : NetworkSettings
-        The settings.
-    read_y : callable
-        Returns checked labels or targets, or raises an error.
-    **options : object
-        For :func:`sklearn.utils.validation.validate_data`.
+    The estimator gets `n_features_in_`, `image_shape_` and, if X has names,
+    `feature_names_in_`. X, y and weights are as in `fit`. `read_y` returns checked
+    labels or targets, or raises an error. The options are for
+    :func:`sklearn.utils.validation.validate_data`.
     """
     random_source(estimator.random_state)
     rows, given = images_to_rows(X)

@@ -69,72 +69,35 @@ LARGEST_VARIANCE = 1e30  # outputs are then still numbers in single precision
 
 @dataclass(frozen=True)
 class NetworkSettings:
-    """Checked settings.
+    """Checked settings of Bayesian networks."""
 
-    Parameters
-    ----------
-    hidden_sizes : tuple of int
-        Units of the hidden layers.
-    activation : str
-        Name of the activation.
-    make_module : callable or None
-        Makes a module of torch, which replaces the layers.
-    kernel : Kernel or None
-        Prior of functions; None is the prior of weights.
-    target : Kernel or None
-        Kernel that a prior of weights is matched to.
-    is_bootstrap : bool
-        Whether each draw has random targets, and a random mean of the prior.
-    learned : "", "amplitude" or "evidence"
-        What is learned of the kernel: nothing, its mean variance, or also its
-        hyperparameters.
-    n_draws : int
-        Number of draws.
-    weight_variance, bias_variance : float
-        Prior variances.
-    extra_points : float
-        Further points of the prior of functions, as a share of the samples.
-    function_noise : float
-        Variance that is added to the prior of functions, as a share of its mean.
-    features : object
-        How the prior of functions becomes features, for steps on some of the samples.
-    validation_fraction : float
-        Share of the samples that may be held out.
-    stops_early : bool
-        Whether held-out samples decide when to stop.
-    calibrates : bool
-        Whether held-out samples tell a temperature, or a noise.
-    schedule : Schedule
-        Epochs, rate and batches.
-    sampling : Sampling or None
-        Markov chains; None for training.
-    dtype : torch.dtype
-        Precision of the training.
-    open_choices : frozenset of str
-        Names of settings that wait for the number of samples.
-    verbose : int
-        How much progress is shown.
-    """
-
-    hidden_sizes: tuple[int, ...]
+    hidden_sizes: tuple[int, ...]  # units of the hidden layers
     activation: str
+    # Makes a module of torch, which replaces the layers.
     make_module: Callable[[], Any] | None
-    kernel: Kernel | None
-    target: Kernel | None
+    kernel: Kernel | None  # prior of functions; None is the prior of weights
+    target: Kernel | None  # kernel that a prior of weights is matched to
+    # Whether each draw has random targets, and a random mean of the prior.
     is_bootstrap: bool
+    # "" if nothing is learned of the kernel, "amplitude" for its mean variance, or
+    # "evidence" for its hyperparameters as well.
     learned: str
     n_draws: int
-    weight_variance: float
-    bias_variance: float
+    weight_variance: float  # prior variance of weights
+    bias_variance: float  # prior variance of biases
+    # Further points of the prior of functions, as a share of the samples.
     extra_points: float
+    # Variance that is added to the prior of functions, as a share of its mean.
     function_noise: float
+    # How the prior of functions becomes features, for steps on some of the samples.
     features: object
-    validation_fraction: float
-    stops_early: bool
-    calibrates: bool
-    schedule: Schedule
-    sampling: Sampling | None
-    dtype: torch.dtype
+    validation_fraction: float  # share of the samples that may be held out
+    stops_early: bool  # whether held-out samples decide when to stop
+    calibrates: bool  # whether held-out samples tell a temperature, or a noise
+    schedule: Schedule  # epochs, rate and batches
+    sampling: Sampling | None  # Markov chains; None for training
+    dtype: torch.dtype  # precision of the training
+    # Names of settings that wait for the number of samples.
     open_choices: frozenset[str]
     verbose: int
 
@@ -162,12 +125,8 @@ class NetworkSettings:
     def for_samples(self, weights: FloatArray, least_held_out: int) -> Self:
         """Return the settings with those that depend on the number of samples.
 
-        Parameters
-        ----------
-        weights : ndarray of shape (n,)
-            Sample weights.
-        least_held_out : int
-            Held-out samples that calibrate, if this is "auto".
+        The weights (n,) are those of the samples. `least_held_out` is the number of
+        held-out samples that calibrate, if this is "auto".
         """
         n, calibrates = len(weights), self.calibrates
         if CALIBRATE in self.open_choices:
@@ -216,12 +175,8 @@ def effective_number(weights: FloatArray) -> float:
 def read_settings(owner: Any, *, calibrate: object = False) -> NetworkSettings:
     """Return the settings of an estimator; raise a ValueError for wrong ones.
 
-    Parameters
-    ----------
-    owner : estimator
-        Has the settings.
-    calibrate : bool or "auto", default=False
-        Whether held-out samples tell a temperature, or a noise.
+    `calibrate` says whether held-out samples tell a temperature, or a noise; it may be
+    "auto".
     """
     is_open = {
         CALIBRATE: is_auto(calibrate),

@@ -93,20 +93,9 @@ def draw_outputs(
     shape: ImageShape,
     placement: Placement,
 ) -> FloatArray:
-    """Return the outputs (k, n, n_outputs) of draws, in double precision.
+    """Return outputs (k, n, n_outputs) of draws at rows (n, d), in double precision.
 
-    Parameters
-    ----------
-    network : BatchedNetwork
-        The network.
-    draws : dict of ndarray of shape (k, ...)
-        Its parameters, by name.
-    rows : ndarray of shape (n, d)
-        Samples.
-    shape : (c, h, w)
-        How a row is read.
-    placement : Placement
-        Where to compute.
+    The parameters of the k draws are given by name. The shape says how a row is read.
     """
     device = placement.device
     held = {name: to_tensor(one, device, torch.float64) for name, one in draws.items()}
@@ -124,52 +113,25 @@ def draw_outputs(
 
 @dataclass(frozen=True)
 class TrainedNetworks:
-    """What a training gives.
+    """Result of the training of networks."""
 
-    Parameters
-    ----------
-    trained : Trained
-        All draws, those that diverged included.
-    draws : dict of ndarray of shape (k, ...)
-        By name, the parameters of the draws that are finite.
-    held_out : ndarray of shape (m,)
-        Indices of the samples that no draw has learned from.
-    placement : Placement
-        Where it was done.
-    """
-
-    trained: Trained
-    draws: Draws
+    trained: Trained  # all draws, those that diverged included
+    draws: Draws  # by name, the parameters (k, ...) of the draws that are finite
+    # Indices (m,) of the samples that no draw has learned from.
     held_out: NDArray[np.intp]
-    placement: Placement
+    placement: Placement  # where the training was done
 
 
 @dataclass(frozen=True)
 class NetworkTraining:
-    """A training: everything that it reads, on the host.
+    """A training: everything that it reads, on the host."""
 
-    Parameters
-    ----------
-    estimator : BayesianNetwork
-        Says which device may be used, and what an error names.
-    settings : NetworkSettings
-        Its settings.
-    samples : NetworkSamples
-        The training samples.
-    targets : NetworkTargets
-        Their targets.
-    prior : NetworkPrior
-        The kernel, and the variances of layers.
-    seed : int
-        Seed of everything that is random.
-    """
-
-    estimator: Any
+    estimator: Any  # says which device may be used, and what an error names
     settings: NetworkSettings
     samples: NetworkSamples
     targets: NetworkTargets
-    prior: NetworkPrior
-    seed: int
+    prior: NetworkPrior  # the kernel, and the variances of layers
+    seed: int  # of everything that is random
 
     @cached_property
     def network(self) -> BatchedNetwork:
@@ -204,14 +166,10 @@ class NetworkTraining:
         return f"{first}, or scale X to numbers near 1"
 
     def of_few(self, n_draws: int, *, is_bootstrap: bool) -> NetworkTraining:
-        """Return the training of a few draws, which hold out samples.
+        """Return the training of at most `n_draws` draws, which hold out samples.
 
-        Parameters
-        ----------
-        n_draws : int
-            Most draws.
-        is_bootstrap : bool
-            Whether they have random targets, and a random mean of the prior.
+        `is_bootstrap` says whether they have random targets, and a random mean of the
+        prior.
         """
         schedule = self.settings.schedule
         if self.settings.sampling is not None:  # whose rate is the size of a step
@@ -236,23 +194,14 @@ class NetworkTraining:
         return torch.Generator().manual_seed(self.seed)
 
     def split(self, generator: Generator) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Return the indices of samples to learn from, and of those held out.
-
-        Parameters
-        ----------
-        generator : torch.Generator
-            Source of the choice.
-        """
+        """Return the indices of samples to learn from, and of those held out."""
         n, share = len(self.samples.rows), self.settings.held_out_share
         return hold_out(n, share, generator, self.targets.codes)
 
     def require_room(self, device: torch.device | None = None) -> Placement:
         """Return where there is room; raise a TileMemoryError if there is none.
 
-        Parameters
-        ----------
-        device : torch.device, optional
-            Where there must be room; without it, where the estimator may compute.
+        Without a device, there must be room where the estimator may compute.
         """
         sizes = self.n_points, self.targets.n_outputs
         needed = training_bytes(self.settings, self.network, *sizes)
@@ -263,12 +212,8 @@ class NetworkTraining:
     def run(self, tasks: FitTasks, task: str) -> TrainedNetworks:
         """Train where there is room; raise if all draws diverge.
 
-        Parameters
-        ----------
-        tasks : FitTasks
-            Is told of each epoch.
-        task : str
-            The name of an epoch, a key of `STAGES`.
+        The tasks are told of each epoch; `task`, a key of `STAGES`, is the name of an
+        epoch.
         """
         settings = self.settings
         verbose = 0 if tasks.is_watched else settings.verbose

@@ -273,29 +273,15 @@ class EvidenceSearch:
 
 @dataclass(frozen=True)
 class FlowSearch:
-    """Kernel Flows: lowers an objective on batches of the samples.
-
-    Parameters
-    ----------
-    optimizer : Optimizer
-        Minimises the objective.
-    objective : Objective
-        Judges a kernel by a batch.
-    sizes : sequence of int
-        Sizes of the batches, each for an equal part of the steps.
-    n_batches : int
-        Number of batches on which hyperparameters are compared.
-    learns_noise : bool
-        Whether a noise may be learned with the kernel, if the objective has one.
-    watch : callable
-        Called with each step; returns whether to stop.
-    """
+    """Kernel Flows: lowers an objective on batches of the samples."""
 
     optimizer: Optimizer
-    objective: Objective
-    sizes: Sequence[int]
-    n_batches: int
+    objective: Objective  # judges a kernel by a batch
+    sizes: Sequence[int]  # sizes of the batches, each for an equal part of the steps
+    n_batches: int  # number of batches on which hyperparameters are compared
+    # Whether a noise may be learned with the kernel, if the objective has one.
     learns_noise: bool
+    # Called with each step; returns whether to stop.
     watch: Callable[[Step], bool] = field(repr=False)
 
     def learn(

@@ -56,25 +56,12 @@ class UnknownValueError(Exception):
 def digest_of(value: Any) -> str:
     """Return a digest that changes if the results of a value may change.
 
-    The digest of a function covers its code, its defaults, its closure and the global
-    names that it uses; that of an object covers its attributes and its class with all
-    bases; and so on, recursively. Functions and classes of libraries are identified by
-    their names and the versions of the libraries.
-
-    Parameters
-    ----------
-    value : object
-        A function, an object or any other value.
-
-    Returns
-    -------
-    digest : str
-        Equal for equal values, in other processes too.
-
-    Raises
-    ------
-    UnknownValueError
-        If the value, or one that it uses, has no digest.
+    The value is a function, an object or any other. The digest of a function covers its
+    code, its defaults, its closure and the global names that it uses; that of an object
+    covers its attributes and its class with all bases; and so on, recursively.
+    Functions and classes of libraries are identified by their names and the versions of
+    the libraries. Digests of equal values are equal in other processes too. Raises an
+    `UnknownValueError` if the value, or one that it uses, has no digest.
     """
     try:
         return _Digester().digest(value, "it").hex()

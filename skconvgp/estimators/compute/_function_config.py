@@ -63,29 +63,11 @@ def make_config(
     n_values: int = 0,
     remedy: str = "",
 ) -> tuple[ComputeConfig, TileRunner]:
-    """Return device, precision and memory of a computation, and what runs it.
+    """Return device, precision and memory of a computation, and what runs its blocks.
 
-    Parameters
-    ----------
-    owner : str
-        The public function, for messages.
-    backend : str
-        Name of the backend.
-    placement : Placement
-        Where to compute.
-    dtype, memory_budget, n_jobs : object
-        The settings.
-    n_values : int
-        Count of numbers in the result.
-    remedy : str
-        Advice if they do not fit in memory.
-
-    Returns
-    -------
-    config : ComputeConfig
-        Device, precision and memory.
-    runner : TileRunner
-        Runs the blocks.
+    `owner` is the public function, for messages. `dtype`, `memory_budget` and `n_jobs`
+    are its settings. The result has `n_values` numbers; `remedy` is advice if they do
+    not fit in memory.
     """
     device = placement.device
     runner, n_workers = make_runner(resolve_jobs(owner, n_jobs), device)

@@ -80,26 +80,10 @@ def find_cache(
 ) -> TileCache | None:
     """Return the cache of a computation; None without a folder or a digest.
 
-    The name of its folder is a hash of everything that the values depend on, including
-    the code of the package, so that other tiles are never read.
-
-    Parameters
-    ----------
-    folder : Path or None
-        The folder of all caches.
-    choice : BackendChoice
-        The kernel and its backend.
-    dtype : torch.dtype
-        Precision of the tiles.
-    device : torch.device
-        Device that computes them.
-    sides : Tensor of shape (n, c, h, w)
-        Images of each side of the matrix, on the host.
-
-    Returns
-    -------
-    cache : TileCache or None
-        The cache. A warning says if it cannot be written to.
+    The folder is that of all caches. The name of the cache's own folder is a hash of
+    everything that the values depend on, including the code of the package, so that
+    other tiles are never read. The sides are the images (n, c, h, w) of each side of
+    the matrix, on the host. A warning says if the cache cannot be written to.
     """
     if folder is None:
         return None
@@ -139,10 +123,7 @@ def _warn_of_failure(path: Path, error: OSError) -> None:
 def _identity(kernel: Kernel) -> str:
     """Return a digest of a kernel, of its settings and of the code that it uses.
 
-    Raises
-    ------
-    UnknownValueError
-        If the kernel has no digest.
+    Raises an `UnknownValueError` if the kernel has no digest.
     """
     try:
         # A clone has no state from earlier use. Two digests are compared because some

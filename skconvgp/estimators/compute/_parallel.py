@@ -30,13 +30,8 @@ def make_runner(n_jobs: int | None, device: torch.device) -> tuple[TileRunner, i
     own computes a block in one thread. If jobs are threads, there are at most as many
     as cores; processes and clusters get the number that was asked for.
 
-    Parameters
-    ----------
-    n_jobs : int or None
-        As in scikit-learn.
-    device : torch.device
-        A GPU computes one block after the other. "cuda" without a number uses as many
-        GPUs as there are jobs, each with a thread of this process.
+    A GPU computes one block after the other. "cuda" without a number uses as many GPUs
+    as there are jobs, each with a thread of this process.
     """
     n_workers = _count_workers(n_jobs)
     n_threads = torch.get_num_threads()
@@ -68,16 +63,9 @@ def _has_threads() -> bool:
 class _ThreadRunner:
     """Runs jobs on threads of this process.
 
-    Parameters
-    ----------
-    n_threads : int
-        Jobs in work at the same time.
-    n_inner : int
-        Threads of torch in each.
-    begin : callable, optional
-        Called by each thread at its start, with its number.
-    finish : callable, optional
-        Called by the thread after each job, whose result is complete only then.
+    `n_threads` jobs are in work at the same time, each with `n_inner` threads of torch.
+    `begin` is called by each thread at its start, with its number. `finish` is called
+    by the thread after each job, whose result is complete only then.
     """
 
     def __init__(

@@ -31,16 +31,9 @@ class ProgressLine:
     """Writes the finished share, the speed and the time left of a computation.
 
     A repeated computation, such as a product in each step of a solver, is timed again
-    each time. The end of a short computation is written the first time only.
-
-    Parameters
-    ----------
-    label : str
-        Name of the computation.
-    verbose : int
-        0 writes nothing.
-    unit : str, default="pairs"
-        Unit of the counts; empty if the speed tells nothing.
+    each time. The end of a short computation is written the first time only. `label` is
+    the name of the computation. If `verbose` is 0, nothing is written. `unit` is that
+    of the counts; empty if the speed tells nothing.
     """
 
     def __init__(self, label: str, verbose: int, unit: str = PAIRS) -> None:
@@ -84,20 +77,11 @@ class ProgressLine:
 class FitLine(ProgressLine):
     """Progress of a fit, whose first line says what the fit will take.
 
-    Parameters
-    ----------
-    label : str
-        Name of the computation.
-    verbose : int
-        0 writes nothing; the warning of a long fit is given nevertheless.
-    n_position_pairs : int, default=1
-        Pairs of positions whose covariances a pair of samples needs.
-    n_workers : int, default=1
-        Blocks in work at the same time: the first one is no measure of their speed.
-    unit : str, default="pairs"
-        Unit of the counts. Only the cost of pairs has a line.
-    is_part : bool, default=False
-        Whether only a part of all pairs is computed.
+    The warning of a long fit is given even if nothing is written. `n_position_pairs`
+    are the pairs of positions whose covariances a pair of samples needs. `n_workers`
+    blocks are in work at the same time: the first one is no measure of their speed.
+    Only the cost of the unit "pairs" has a line. `is_part` says that only a part of all
+    pairs is computed.
     """
 
     def __init__(

@@ -53,14 +53,9 @@ AnyKernel = TypeVar("AnyKernel", KernelPrior, PatchPrior)
 class EstimatorResources:
     """Resources of an estimator: device, backend, precision, memory, jobs, cache.
 
-    Parameters
-    ----------
-    owner : estimator
-        Has the settings.
-    fitted : Prior, optional
-        Prior of a fitted process. A fitted model that is loaded on another machine
-        falls back to the CPU and to torch; before `fit`, a missing device or backend is
-        an error.
+    `fitted` is the prior of a fitted process. A fitted model that is loaded on another
+    machine falls back to the CPU and to torch; before `fit`, a missing device or
+    backend is an error.
     """
 
     def __init__(self, owner: Any, fitted: AnyPrior | None = None) -> None:
@@ -186,16 +181,9 @@ def _progress(
 
 
 def find_device(owner: Any, needed: int = 0, *, is_fitted: bool) -> Placement:
-    """Return the device of an estimator.
+    """Return the device of an estimator, on which `needed` bytes must fit at once.
 
-    Parameters
-    ----------
-    owner : estimator
-        Has the setting.
-    needed : int, default=0
-        Bytes that must fit on the device at once.
-    is_fitted : bool
-        Whether to fall back to the CPU if the device is missing.
+    If the device is missing, a fitted estimator falls back to the CPU.
     """
     placement = resolve_device(owner, owner.device, needed)
     if device_exists(placement.device):

@@ -26,24 +26,12 @@ __all__ = ["Pairs", "covariances", "read_pairs", "require_finite"]
 
 @dataclass(frozen=True)
 class Pairs:
-    """All pairs of a sample of X and one of Y, or of two samples of X.
+    """All pairs of a sample of X and one of Y, or of two samples of X."""
 
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel, with settings that follow from X.
-    shape : (c, h, w)
-        How a row is read.
-    rows : tuple of ndarray
-        The samples of X and, if it is given, those of Y.
-    given : (c, h, w) or None
-        Shape of a sample of X, if X holds images.
-    """
-
-    kernel: Kernel
-    shape: ImageShape
-    rows: tuple[NDArray[Any], ...]
-    given: ImageShape | None
+    kernel: Kernel  # with settings that follow from X
+    shape: ImageShape  # how a row is read
+    rows: tuple[NDArray[Any], ...]  # the samples of X and, if it is given, those of Y
+    given: ImageShape | None  # shape of a sample of X, if X holds images
 
     @property
     def size(self) -> tuple[int, int]:
@@ -77,16 +65,9 @@ def covariances(
 ) -> Tensor:
     """Return the covariances of pairs; raise before any tile if a variance overflows.
 
-    Parameters
-    ----------
-    oracle : KernelOracle
-        Evaluates covariances with the last of the sides.
-    tiles : TileBackend
-        Computes prior variances.
-    sides : tuple of Tensor
-        As in `Pairs`.
-    out : Tensor or None
-        Where the result is written, if that is given.
+    The oracle evaluates covariances with the last of the sides, which are as in
+    `Pairs`; `tiles` computes prior variances. The result is written to `out`, if that
+    is given.
     """
     if len(sides) == 1:
         oracle.diag()

@@ -60,12 +60,7 @@ def as_sklearn_kernel(kernel: Kernel, image_shape: object = "auto") -> "NetworkK
 class NetworkKernel(GenericKernelMixin, SklearnKernel):
     """A kernel of this package as a kernel of scikit-learn.
 
-    Parameters
-    ----------
-    kernel : Kernel
-        Covariance function.
-    image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
-        How a row becomes an image.
+    `image_shape` says how a row becomes an image: "auto", None, (h, w) or (c, h, w).
 
     Examples
     --------
@@ -80,18 +75,10 @@ class NetworkKernel(GenericKernelMixin, SklearnKernel):
         self.image_shape = image_shape
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters, including the settings of the kernel.
+        """Return the parameters by name, including the settings of the kernel.
 
-        Parameters
-        ----------
-        deep : bool, default=True
-            Whether to add the settings of the kernel, as ``weight_variance`` and as
-            ``kernel__weight_variance``.
-
-        Returns
-        -------
-        params : dict
-            Values by name.
+        If `deep`, these are added as ``weight_variance`` and as
+        ``kernel__weight_variance``.
         """
         params: dict[str, Any] = super().get_params(deep=False)
         if not deep:
@@ -106,18 +93,7 @@ class NetworkKernel(GenericKernelMixin, SklearnKernel):
         return short | long | params
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters by name, including the settings of the kernel.
-
-        Parameters
-        ----------
-        **params : object
-            Values by name, as `get_params` has them.
-
-        Returns
-        -------
-        self : NetworkKernel
-            The same object.
-        """
+        """Set parameters by their names in `get_params`; return the same object."""
         reserved = super().get_params(deep=False)
         for name in reserved.keys() & params.keys():
             setattr(self, name, params.pop(name))
@@ -130,21 +106,8 @@ class NetworkKernel(GenericKernelMixin, SklearnKernel):
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
         """Return the covariances and, on request, their derivatives by `theta`.
 
-        Parameters
-        ----------
-        X : array-like of shape (n1, d)
-            Rows.
-        Y : array-like of shape (n2, d), default=None
-            Other rows; None is X.
-        eval_gradient : bool, default=False
-            Whether to return derivatives; only without `Y`.
-
-        Returns
-        -------
-        gram : ndarray of shape (n1, n2)
-            Covariances.
-        gradient : ndarray of shape (n1, n1, p)
-            Derivatives by `theta`, with `eval_gradient`.
+        The covariances (n1, n2) are of rows X (n1, d) with rows Y (n2, d), by default
+        X. With `eval_gradient`, only without `Y`, the derivatives (n1, n1, p) follow.
         """
         if eval_gradient and Y is not None:
             raise ValueError("`eval_gradient` needs `Y` to be None.")
