@@ -20,8 +20,8 @@ class Node:
     # second.
     inputs: tuple["Node", ...]
     shape: MapShape  # of its map
-    additive: Scalar = 0.0
-    factor: Scalar = 1.0
+    additive: Scalar = 0.0  # summand of the operation
+    factor: Scalar = 1.0  # factor of the operation
     slope: float = 0.0  # of a piecewise linear activation
     # Whether the map that an activation reads has no negative covariance.
     is_positive: bool = False
@@ -41,9 +41,8 @@ class Map:
     beta: Scalar  # turns the node's values into covariances
     growth: float  # bound on the node's values, for images of unit variance
     is_positive: bool  # whether no covariance is negative
-    # Whether the second map of a tangent kernel is what it is more than the covariance.
-    # That is so behind an affine layer, whose input the second map is summed as the
-    # first one.
+    # Whether the second map of a tangent kernel lacks the covariance. That is so behind
+    # an affine layer, which sums the second map of its input like the first one.
     is_rest: bool = False
 
 

@@ -40,7 +40,7 @@ class Responses:
 
         The patches (n, y, x, c, h, w) or (n, y, x, d) of n images stand on a grid; a
         view of any strides will do. The factors are `weights` (y, x), of which None is
-        1, `rows` (k, y) and `columns` (l, x). The sums (n, k, l, m) are those of
+        1, `rows` (k, y) and `columns` (l, x). The sums (n, k, l, m) add up
         rows[k, y] columns[l, x] weights[y, x] k(x, z_m).
         """
         if weights is None:
@@ -87,7 +87,7 @@ class Responses:
     def is_fused(self, *given: Tensor) -> bool:
         """Return whether the extension computes; raise if it was asked for and cannot.
 
-        Given are patches and factors.
+        The arguments are the patches and the factors.
         """
         if self.backend == "torch":
             return False
@@ -151,7 +151,7 @@ class ResponsesChoice:
 def choose_responses(
     base: Kernel, backend: str, device: torch.device, dtype: torch.dtype
 ) -> ResponsesChoice:
-    """Return what computes the responses to patches, with the words of `Responses`.
+    """Return the backend of responses to patches, with the words of `Responses`.
 
     With "fused", raises a `ValueError` if the extension cannot compute them.
     """

@@ -275,8 +275,8 @@ def fill_(
 ) -> tuple[float, float]:
     """Write U V^T (n, n) into the entries that are missing from the mask.
 
-    Returned are the squared norms of their change, and of their new values. The
-    observed entries of `values` stay. U and V are `left` and `right` (n, r).
+    Returns the squared norms of their change, and of their new values. The observed
+    entries of `values` stay. U and V are `left` and `right` (n, r).
     """
     change = size = 0.0
     for rows in row_slices(len(values)):

@@ -37,12 +37,12 @@ def nearest(
 ) -> Tensor:
     """Return the indices (m, n_neighbors) of the most similar samples.
 
-    Each row is in rising order. Rows are found a block of rows at a time:
-    `similarities` returns those (b, n) of a slice of the rows to all n samples, `shape`
-    is (m, n), and `memory_budget` the bytes for them. Rows that are samples themselves
-    have `indices` (m,): no sample is its own neighbour. With `only_earlier`, only
-    samples with a smaller index are neighbours. `n_neighbors` is at most the number of
-    candidates.
+    Each row is in rising order. Rows are found a block at a time: `similarities`
+    returns the similarities (b, n) of a slice of the rows to all n samples, and
+    `memory_budget` is the bytes for them. `shape` is (m, n). If the rows are samples
+    themselves, `indices` (m,) says which: no sample is its own neighbour. With
+    `only_earlier`, only samples with a smaller index are neighbours. `n_neighbors` is
+    at most the number of candidates.
     """
     m, n = shape
     if indices is None and n_neighbors == n:
@@ -121,7 +121,7 @@ def matrix_neighborhoods(
     """Yield the Gram matrices of `kernel_neighborhoods` from a precomputed matrix.
 
     `cross` returns the covariances (b, n) of a slice of the other samples with the
-    samples of the oracle. `diag` (m,) are prior variances of the other samples, and
+    samples of the oracle. `diag` (m,) holds the prior variances of the other samples,
     `neighbors` (m, k) the indices of their neighbours.
     """
     m, side = neighbors.shape[0], neighbors.shape[1] + 1

@@ -48,9 +48,8 @@ class ProductStore:
     """The product of a symmetric matrix with columns; blocks are used and dropped.
 
     Contributions are added in the order of the blocks, because the rounding of a sum
-    depends on its order. A block that arrives early waits for those before it.
-
-    `blocks` are those of one triangle, in order. The product of the matrix with
+    depends on its order. A block that arrives early waits for those before it. `blocks`
+    yields the blocks of one triangle, in order. The product of the matrix with
     `columns` (n, k) is added to `out` (n, k), which is given as zeros.
     """
 

@@ -95,7 +95,7 @@ class CodedSamples:
     """Training samples."""
 
     rows: NDArray[Any]  # inputs (n, d)
-    decoded: Decoded  # what codes are decoded to
+    decoded: Decoded  # labels or numbers to which codes are decoded
     units: Numbers  # the samples as numbers, with an offset and a scale
     image_shape: ImageShape  # how a row is read
     # The smallest and the largest mean square of a sample.

@@ -26,7 +26,7 @@ NOISE_DEVIATION, FARTHEST_NOISE = 1.0, 14.0
 def mean_log_proba(log_proba: FloatArray) -> Tensor:
     """Return the logarithms (n, k) of the means over draws of probabilities.
 
-    Given are logarithms (n_draws, n, k) of the probabilities of each draw.
+    `log_proba` (n_draws, n, k) holds the logarithms for each draw.
     """
     draws = rows_to_tensor(log_proba)
     return draws.logsumexp(dim=0) - math.log(len(draws))

@@ -51,9 +51,9 @@ def fit_networks(
 ) -> NDArray[np.intp]:
     """Train all draws, set the fitted attributes, and return what was held out.
 
-    The estimator of the training gets the attributes. The tasks are told of each epoch.
-    The work has `begun` at a time of :func:`time.perf_counter`. Returned are the
-    indices (m,) of the samples that no draw has learned from.
+    The result is the indices (m,) of the samples that no draw has learned from. The
+    estimator of the training gets the attributes. The tasks are told of each epoch.
+    `begun` is when the work began, by :func:`time.perf_counter`.
     """
     result = training.run(tasks, EPOCH)
     _warn_of_diverged(training, result.trained, EPOCH)
@@ -96,10 +96,10 @@ def held_out_noise(
 ) -> tuple[float, bool]:
     """Return the noise of samples that a few networks have not learned from.
 
-    The few networks are trained with the variance `noise`, which is returned, with a
-    warning, if the held-out samples have too little weight. Returned too is whether a
-    callback has stopped `fit`: the few networks are its draws then. The other settings
-    are as in `fit_networks`.
+    The second result is whether a callback has stopped `fit`: the few networks are its
+    draws then. They are trained with the variance `noise`, which is returned, with a
+    warning, if the held-out samples have too little weight. `tasks` and `begun` are as
+    in `fit_networks`.
     """
     few = training.of_few(FEW_DRAWS, is_bootstrap=False)
     weights = few.samples.weights[few.split(few.generator())[1]]
@@ -126,9 +126,9 @@ def held_out_temperature(
 ) -> tuple[float, bool]:
     """Return the temperature of samples that a few networks have not learned from.
 
-    The codes (n,) are the classes of the samples of the training. `log_proba` returns
-    logarithms (m, n_classes) of the mean probabilities of outputs (k, m, n_outputs).
-    Returned too is whether a callback has stopped `fit`, as by `held_out_noise`.
+    The second result is as in `held_out_noise`. The codes (n,) are the classes of the
+    samples of the training. `log_proba` returns logarithms (m, n_classes) of the mean
+    probabilities of outputs (k, m, n_outputs).
     """
     few = training.of_few(FEW_DRAWS, is_bootstrap=training.settings.is_bootstrap)
     result, outputs = _hold_out(few, tasks, begun)

@@ -125,8 +125,8 @@ class NetworkSettings:
     def for_samples(self, weights: FloatArray, least_held_out: int) -> Self:
         """Return the settings with those that depend on the number of samples.
 
-        The weights (n,) are those of the samples. `least_held_out` is the number of
-        held-out samples that calibrate, if this is "auto".
+        The samples have weights (n,). `least_held_out` is the number of held-out
+        samples that calibrate, if this is "auto".
         """
         n, calibrates = len(weights), self.calibrates
         if CALIBRATE in self.open_choices:

@@ -55,10 +55,10 @@ class IterativeEvidence:
     ) -> FactoredScore | None:
         """Return an estimate of the value for targets (n, k), and of its derivatives.
 
-        None if the value is undefined, or if the solver does not converge. The matrix
-        has mean diagonal 1. The relative noise variance is by default that of the
-        objective. Without `has_slopes` no derivatives are computed, which need
-        solutions for the probes.
+        The result is None if the value is undefined, or if the solver does not
+        converge. The matrix has mean diagonal 1. The noise variance, relative to it, is
+        by default the objective's. Without `has_slopes` no derivatives are computed,
+        which need solutions for the probes.
         """
         noise = self.noise_variance if noise_variance is None else noise_variance
         try:

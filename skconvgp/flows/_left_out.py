@@ -77,8 +77,7 @@ class LeftOutDensity:
         """Return the value and its derivatives.
 
         The sample that is left out comes first in the Gram matrices (m, 1 + k, 1 + k)
-        and in the targets (m, 1 + k, c). A noise variance replaces that of the
-        objective.
+        and in the targets (m, 1 + k, c). `noise_variance` replaces the objective's.
         """
         noise = self.noise_of(noise_variance)
         scale = mean_variance(gram.diagonal(dim1=1, dim2=2))
@@ -117,7 +116,7 @@ class LeftOutDensity:
     def slopes(self, sites: Sites, targets: Tensor, noise: float) -> Slopes:
         """Return the value, and its derivatives by all but the Gram matrices.
 
-        The sites are those of all samples, of targets (m, c).
+        `sites` has the predictions of all samples, whose targets are (m, c).
         """
         error, var, cross = targets - sites.mean, sites.var, sites.cross
         m, n_outputs = error.shape

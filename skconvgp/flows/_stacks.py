@@ -74,8 +74,8 @@ class StackEvaluator:
     ) -> PartScore | None:
         """Return the score of an objective, with some of the matrices at a time.
 
-        It is None if it is undefined. The targets are (m, b, c), the noise variance
-        that of `LeftOutDensity.score`.
+        It is None if it is undefined. The targets are (m, b, c); the noise variance is
+        as in `LeftOutDensity.score`.
         """
         noise = objective.noise_of(noise_variance)
         targets = targets.to(self.one.config.device)

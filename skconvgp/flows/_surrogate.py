@@ -33,8 +33,8 @@ SHRINKAGES = (0.1, 0.03, 0.01, 0.003)  # spread of candidates about the best one
 def expected_improvement(mean: Tensor, std: Tensor, best: float) -> Tensor:
     """Return the expected amounts (n,) by which values fall below the best one so far.
 
-    The formula: docs/maths.rst, "Expected improvement". `mean` and `std` (n,) are those
-    of the predictions; if the deviation is zero, the amount is certain.
+    The formula: docs/maths.rst, "Expected improvement". `mean` and `std` (n,) are of
+    the predictions; if the deviation is zero, the amount is certain.
     """
     gain = best - mean
     z = gain / std.clamp(min=1e-300)

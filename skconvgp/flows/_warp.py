@@ -48,8 +48,8 @@ class Flow:
     ) -> "Warp":
         """Move points (n, d), one batch after the other; return them and their steps.
 
-        The targets (n, k) have mean 0. The objective judges covariances of `kernel`;
-        those of the field are of `field_kernel`. `on_step` is called with
+        The targets (n, k) have mean 0. The objective judges covariances by `kernel`;
+        the field has the covariance `field_kernel`. `on_step` is called with
         (steps done, steps in all).
         """
         steps, values = [], []

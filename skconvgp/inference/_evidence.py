@@ -41,8 +41,8 @@ class LeaveOneOut:
 def informative(targets: Tensor) -> Tensor:
     """Return which outputs (k,) determine an amplitude: those with targets, or all.
 
-    Given are targets (n, k), or their sums of squares (k,). An output whose targets are
-    all zero says nothing, unless there is no other.
+    `targets` holds targets (n, k), or their sums of squares (k,). An output whose
+    targets are all zero says nothing, unless there is no other.
     """
     has_any = (targets != 0.0).reshape(-1, targets.shape[-1]).any(0)
     return has_any if bool(has_any.any()) else torch.ones_like(has_any)
@@ -51,7 +51,7 @@ def informative(targets: Tensor) -> Tensor:
 def profiled_amplitude(quadratic: Tensor, weights: Tensor, informs: Tensor) -> Tensor:
     """Return the amplitudes (k,) that maximise the evidence, the same for all outputs.
 
-    `quadratic` (k,) is <y, M^-1 y> of each output, `weights` (n,) are those of the
+    `quadratic` (k,) is <y, M^-1 y> of each output; the weights (n,) are those of
     samples. `informs` (k,) says which outputs determine an amplitude, as found by
     `informative`: one that determines none has the amplitude `UNINFORMED`.
     """
@@ -61,7 +61,7 @@ def profiled_amplitude(quadratic: Tensor, weights: Tensor, informs: Tensor) -> T
 def profiled_amplitudes(quadratic: Tensor, weights: Tensor) -> Tensor:
     """Return the amplitude shared by all outputs, for each of several matrices M.
 
-    `quadratic` (..., k) is <y, M^-1 y> of each output, `weights` (n,) are those of the
+    `quadratic` (..., k) is <y, M^-1 y> of each output; the weights (n,) are those of
     samples.
     """
     n_values = quadratic.shape[-1] * float(weights.sum())
@@ -75,8 +75,8 @@ def moment_amplitude(
     """Return the amplitudes (k,) for which the model expects squares like the targets'.
 
     It needs no linear solve: the expected weighted squares are the weights plus noise.
-    The noise is the variance of a single observation, a number or (n,). `informs` is as
-    in `profiled_amplitude`.
+    Targets are (n, k) and weights (n,). The noise is the variance of a single
+    observation, a number or (n,). `informs` is as in `profiled_amplitude`.
     """
     squares = (weights @ targets.square())[informs].mean()
     tiny = torch.finfo(targets.dtype).tiny
@@ -90,7 +90,8 @@ def missing_quadratic(targets: Tensor, residual: float, noise: Tensor) -> Tensor
     If the residual r = y - M x is orthogonal to x, as in conjugate gradients, the
     difference is <r, M^-1 r>. It is at most |r|^2 divided by the smallest noise, as no
     eigenvalue of M is below the noise (n,) on its diagonal. `residual` is the largest
-    norm of a residual, divided by the norm of its target.
+    norm of a residual, divided by the norm of its target y, a column of `targets`
+    (n, k).
     """
     return residual**2 * targets.square().sum(0) / noise.min()
 

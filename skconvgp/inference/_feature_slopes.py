@@ -67,8 +67,9 @@ def feature_bound(
 ) -> FeatureScore:
     """Return the negative lower bound of the evidence of Titsias, for each target.
 
-    `evidence` is that of the features (n, r) with a noise > 0. The samples of indices
-    `sampled` (m,) have these prior variances (m,), whose mean stands for that of all.
+    `evidence` is the score of the features (n, r) with a noise > 0. `variances` (m,)
+    holds the prior variances of the samples with indices `sampled` (m,); their mean
+    stands for the mean of all samples.
     """
     seen = features[sampled]
     left_out = float((variances - seen.square().sum(1)).mean())

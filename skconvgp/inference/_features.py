@@ -150,7 +150,7 @@ def feature_leave_one_out(
 ) -> LeaveOneOut:
     """Return the prediction of each target when its whole sample is left out.
 
-    The samples, given as in `sum_features`, may be any subset of those of the
+    The samples, given as in `sum_features`, may be any subset of the samples of the
     posterior. Samples with equal inputs are left out together if each is given their
     total weight and mean target.
     """

@@ -61,8 +61,8 @@ class LabelState:
     def covariance(self, cross: Tensor, prior: Tensor) -> Tensor:
         """Return posterior variances (b, k) of the latent functions of new samples.
 
-        `cross` (n, b) are prior covariances of the training samples with the new ones,
-        whose prior variances are (b,).
+        `cross` (n, b) holds the prior covariances of the training samples with the new
+        ones, `prior` (b,) the prior variances of the new ones.
         """
         half = half_solve(self.factor, cross)
         common = prior - (half * half).sum(0)
@@ -72,8 +72,8 @@ class LabelState:
     def joint_covariance(self, cross: Tensor, prior: Tensor) -> Tensor:
         """Return posterior covariances (b, b, k) of new samples.
 
-        `cross` (n, b) are prior covariances of the training samples with the new ones,
-        whose own are `prior` (b, b).
+        `cross` (n, b) holds the prior covariances of the training samples with the new
+        ones, `prior` (b, b) those of the new ones.
         """
         half = half_solve(self.factor, cross)
         common = prior - half.mT @ half
@@ -208,7 +208,7 @@ class Sites:
         """Return the likelihoods of all samples with the input of each.
 
         If there are few distinct inputs, only one unit of the sample's weight leaves.
-        The noise (n, k) is that of a single observation, divided by the weight.
+        The noise (n, k) is the variance of a single observation, divided by the weight.
         """
         precision = inputs.leaving(1.0 / noise, weights)
         return cls(precision, inputs.leaving(targets / noise, weights))

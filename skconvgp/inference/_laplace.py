@@ -62,16 +62,16 @@ def fit_laplace(
 ) -> LaplaceFit:
     """Find the mode of the latents, and the Gaussian with the same curvature.
 
-    `gram` (n, n) is the prior covariance of each latent function, its amplitude
-    included. `sites` takes latents (n, k) and the observations (n,), whatever it
-    expects, and returns `Sites`. A curvature other than minus the second derivatives
-    changes the Gaussian and the path to the mode, but not the mode.
+    `gram` (n, n) is the prior covariance of each of `n_latents` functions, its
+    amplitude included. `sites` takes latents (n, k) and the observations (n,), such as
+    class codes or counts, and returns `Sites`. A curvature other than minus the second
+    derivatives changes the Gaussian and the path to the mode, but not the mode.
 
-    `start` are dual coefficients (n, k) near a multiple of those of the mode, such as
-    those for another amplitude. The tolerance is the largest length of the last Newton
-    step, in posterior standard deviations. If rounding errors of the objective hide so
-    short a step, a step of their size suffices. `max_iter` is the largest number of
-    factorisations; the mode is returned converged or not.
+    `start` (n, k) holds dual coefficients near a multiple of the mode's, for example
+    the mode's for another amplitude. The tolerance is the largest length of the last
+    Newton step, in posterior standard deviations. If rounding errors of the objective
+    hide so short a step, a step of their size suffices. `max_iter` is the largest
+    number of factorisations; the mode is returned converged or not.
     """
     problem = _Problem(gram, observations, sites)
     point = problem.first(n_latents, start)

@@ -47,8 +47,8 @@ class OneLatentState:
     def covariance(self, cross: Tensor, prior: Tensor) -> Tensor:
         """Return the variances (b, 1, 1) of new samples.
 
-        `cross` (n, b) are prior covariances of training and new samples, `prior` (b,)
-        the prior variances of the new ones.
+        `cross` (n, b) holds the prior covariances of training and new samples, `prior`
+        (b,) the prior variances of the new ones.
         """
         var = prior.clone()
         for columns in _blocks(cross.shape[1], len(cross)):
@@ -93,8 +93,8 @@ class SoftmaxState:
     def covariance(self, cross: Tensor, prior: Tensor) -> Tensor:
         """Return covariances (b, k, k) of the latent functions at new samples.
 
-        `cross` (n, b) are prior covariances of training and new samples, `prior` (b,)
-        the prior variances of the new ones.
+        `cross` (n, b) holds the prior covariances of training and new samples, `prior`
+        (b,) the prior variances of the new ones.
         """
         n_classes, n, _ = self.inverses.shape
         cov = torch.diag_embed(prior[:, None].expand(-1, n_classes))

@@ -47,8 +47,8 @@ def local_spectra(
     """Return means (b, g, c) and variances (b, g) for many noises (g,).
 
     Each matrix is decomposed once. Gram matrices and targets are as for
-    `local_posterior`, the weights (b, k) are those of the neighbours. A noise is the
-    variance of a single observation.
+    `local_posterior`; the neighbours have weights (b, k). A noise is the variance of a
+    single observation.
     """
     roots = weights.sqrt()
     values, vectors = symmetric_eigen(

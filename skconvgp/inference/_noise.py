@@ -54,7 +54,7 @@ def select_noise(
 
     `gram` (n, n) has mean diagonal 1; targets are (n, k) and weights (n,). The
     criterion is "loo", the leave-one-out log predictive density, or "evidence", the log
-    evidence. The amplitude is that of each output (k,); None profiles it out for each
+    evidence. There is one amplitude for each output (k,); None profiles it out for each
     noise. Samples with equal inputs are left out together; by default none are equal.
 
     `precision` is the coarsest precision that `gram` has gone through. It limits the
@@ -84,8 +84,8 @@ def score_noise(
 ) -> tuple[float, float]:
     """Choose the noise variance from a list of values > 0, the largest first.
 
-    Returned too is its leave-one-out log predictive density, or log evidence. The other
-    settings are as in `select_noise`.
+    The second result is its leave-one-out log predictive density, or log evidence. The
+    other settings are as in `select_noise`.
     """
     inputs = inputs or EqualInputs.none_of(targets)
     targets, amplitude = _informative(targets, amplitude)

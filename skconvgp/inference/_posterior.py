@@ -39,7 +39,7 @@ class CovarianceUpdate:
     def variance(self, diag: Tensor) -> tuple[Tensor, float]:
         """Return the variances (n1,), and how far rounding took one below zero.
 
-        `diag` (n1,) are the prior variances.
+        `diag` (n1,) holds the prior variances.
         """
         var, clipped = torch.zeros_like(diag), 0.0
         if self.minus is not None and len(diag):

@@ -43,7 +43,7 @@ class Spectrum:
     def inverse_blocks(self, members: Tensor, noises: Tensor) -> Tensor:
         """Return blocks (g, s, s, m) of the inverse of the matrix plus each noise (m,).
 
-        `members` (g, s) are the rows and columns of each block.
+        `members` (g, s) holds the rows and columns of each block.
         """
         n_groups, size = members.shape
         blocks = noises.new_empty(n_groups, size, size, len(noises))

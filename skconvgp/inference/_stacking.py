@@ -25,7 +25,7 @@ def stacking_weights(probabilities: Tensor, weights: Tensor) -> Tensor:
     b, the loss exceeds its minimum by at most m b.
 
     `probabilities` (n, m) holds the probability or density p that each model gives to
-    each observation; the sample weights w (n,) are > 0.
+    each observation. The sample weights w (n,) are > 0.
 
     References
     ----------

@@ -85,11 +85,11 @@ class NaturalPosterior:
     ) -> None:
         """Take a step along the natural gradient of the bound.
 
-        The features of a batch are (b, r), the means of F u (b, k). `gradient` and
-        `curvature` (b, k) are first derivatives of the expected log likelihood by the
-        means, and minus the second ones, >= 0, times weights that let the batch stand
-        for all samples. The rate, at most 1, is the share of the way to the parameters
-        that the batch asks for.
+        The features of a batch are (b, r), the means of F u (b, k). `gradient` (b, k)
+        holds the first derivatives of the expected log likelihood by the means, and
+        `curvature` (b, k) minus the second ones, >= 0; both are multiplied by weights
+        that let the batch stand for all samples. The rate, at most 1, is the share of
+        the way to the parameters that the batch asks for.
         """
         response = features.mT @ (gradient + curvature * mean)
         self.shift.mul_(1.0 - rate).add_(response.mT, alpha=rate)

@@ -196,7 +196,7 @@ class Stages:
         """Return which displacements each pool up to the last one reads, backwards.
 
         Behind pool `last` only equal positions are wanted. `is_half` says that images
-        are paired with themselves. `dtype` and `device` are those of the weights.
+        are paired with themselves. The weights have the given dtype and device.
         """
         found: list[tuple[Feeds, Feeds]] = []
         wanted: list[tuple[Steps, ...]] = [(SAME,), (SAME,)]

@@ -98,12 +98,12 @@ def feature_map(
 ) -> FeatureMap:
     """Return about `n_features` random features of a kernel.
 
-    The settings of the kernel are all numbers. `image_shape` is the shape of the images
-    as the kernel sees them. The generator is one on the host. `readout`, `width` and
-    `n_networks` are those of `NetworkSettings`. With `orthogonal`, frequencies of
-    vector kernels are orthogonal. With `exact_diag`, the squared length of the features
-    is the prior variance k(x, x). Raises a `TypeError` for a kernel without random
-    features, and a `ValueError` if there would be fewer than two features.
+    The settings of the kernel are all numbers, and the image shape is of the images as
+    the kernel sees them. The generator is one on the host. `readout`, `width` and
+    `n_networks` are as in `NetworkSettings`. With `orthogonal`, frequencies of vector
+    kernels are orthogonal. With `exact_diag`, the squared length of the features is the
+    prior variance k(x, x). Raises a `TypeError` for a kernel without random features,
+    and a `ValueError` if there would be fewer than two features.
     """
     if n_features < LEAST_FEATURES:
         raise ValueError(

@@ -196,7 +196,7 @@ def flip(images: Tensor) -> Tensor:
 def _require_mirrored(kernel: object, shape: ImageShape) -> None:
     """Raise a ValueError that names the part whose covariances flips change.
 
-    The shape is that of the images or, for a layer, of its map.
+    The shape is the images' or, for a layer, its map's.
     """
     # Exact types only: a class derived from one of ours may compute something else.
     rule = _RULES.get(type(kernel))

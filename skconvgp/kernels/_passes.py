@@ -18,9 +18,8 @@ def n_passes(
     """Return how often maps of a pair are computed one after another, at least once.
 
     Each layer of a network computes its maps anew, and with pools it does so for each
-    displacement in front of them.
-
-    `n_positions` is the number of positions of a map, by default that of the image.
+    displacement in front of them. A map has `n_positions`, by default those of the
+    image.
     """
     size = math.prod(image_shape[1:]) if n_positions is None else n_positions
     return max(1, _n_layer_pairs(kernel, image_shape) // size)

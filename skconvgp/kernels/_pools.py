@@ -117,13 +117,12 @@ def feeds(
 ) -> Feeds:
     """Return which steps in front of a pool are part of which behind it, with weights.
 
-    `wanted` are groups of steps behind the pool. The keys of the result are groups of
+    `wanted` holds groups of steps behind the pool. The keys of the result are groups of
     steps in front of it, in the order in which their maps are to be computed; a group
     of several steps has at most `most_pairs` pairs. `is_cyclic` says whether steps wrap
     around, in front of the pool and behind it. `is_half` says that images are paired
     with themselves, and that the one wanted displacement is 0 along both axes: opposite
-    displacements then contribute the same. `dtype` and `device` are those of the
-    weights.
+    displacements then contribute the same. The weights have the given dtype and device.
     """
     before, behind = is_cyclic
     targets = [

@@ -42,10 +42,10 @@ def fit_calibration(
 ) -> Calibration:
     """Return the most probable calibration: log loss and priors.
 
-    `mean` and `var` (n, k) are of leave-one-out latents; without variances there is no
-    spread. Class codes and sample weights are (n,). A prior counts as much as one
-    sample. If all weights are 0, samples give the size of the latents alone.
-    `has_offsets` says whether classes have offsets.
+    `mean` and `var` (n, k) are of the leave-one-out latents; None for no spread. Class
+    codes and sample weights are (n,). A prior counts as much as one sample. If all
+    weights are 0, samples give the size of the latents alone. `has_offsets` says
+    whether classes have offsets.
     """
     # Evaluations are many and small: a call of numpy costs less than one of torch.
     means, masses = np.asarray(mean), np.asarray(weights)

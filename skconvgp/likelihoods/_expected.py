@@ -43,8 +43,8 @@ def drawn_softmax_sites(
 ) -> ExpectedSites:
     """Return the expected sites of a softmax, means over draws that all rows share.
 
-    Means and variances (n, k) are those of independent latents, the class codes are
-    (n,). The draws (s, k) are standard normal.
+    The latents are independent, with means and variances (n, k); class codes are (n,).
+    The draws (s, k) are standard normal.
     """
     draws = draws.to(mean)
     log_prob = mean.new_empty(len(mean))

@@ -15,7 +15,7 @@ def standardized(values: Tensor, added: float, dims: tuple[int, ...]) -> Tensor:
     """Return values of mean 0, divided by the root of their variance and a number.
 
     Means are taken over `dims`. The number `added` >= 0 is added to the variances; if
-    both are zero, the result is zero. Means and variances are those of double
+    both are zero, the result is zero. Means and variances are computed in double
     precision: squares of single numbers may overflow or vanish, and equal ones have
     exactly their mean.
     """

@@ -142,7 +142,7 @@ class BoundedInverse:
         They are the diagonal of M minus the part that `half_solve` explains after row
         and column of the sample are removed from M and U. A variance is at least 1 /
         (M^-1)_ii and at least the noise (k,) of its sample. `near` is the matrix with
-        the vectors U, and `columns` (n, k) are the columns of M at the indices (k,).
+        the vectors U, and `columns` (n, k) holds the columns of M at the indices (k,).
 
         Notes
         -----

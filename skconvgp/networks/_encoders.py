@@ -75,9 +75,9 @@ class NamedEncoder:
     def balanced(self, values: dict[str, Tensor], logits: Tensor) -> dict[str, Tensor]:
         """Return parameters for which each logit has mean 0 and deviation 1.
 
-        `logits` (n, n_bits) are those of samples with the parameters `values`. The last
-        layer changes. Bits are then 1 for about half of the samples, and tell them
-        apart from the start.
+        `logits` (n, n_bits) holds the logits of samples with the parameters `values`.
+        The last layer changes. Bits are then 1 for about half of the samples, and tell
+        them apart from the start.
         """
         deviation = logits.std(0, correction=0)
         factor = torch.where(deviation > 0.0, 1.0 / deviation, 1.0)

@@ -80,7 +80,7 @@ def feature_prior(
     n_draws: int = 0,
     generator: Generator,
 ) -> FeaturePrior:
-    """Return the prior of features (m, r) of all inputs; the noise > 0 is that at each.
+    """Return the prior of features (m, r) of all inputs, with a noise > 0 at each.
 
     `n_draws` means are drawn from the prior; 0 is one mean, which is 0.
     """

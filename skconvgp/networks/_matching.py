@@ -27,10 +27,10 @@ def match_covariance(
 ) -> tuple[FloatArray, float]:
     """Return hyperparameters (p,) whose covariance is nearest to a target (m, m).
 
-    `evaluate` returns for hyperparameters the covariance (m, m) and its derivatives
-    (m, m, p). The search begins at `start` (p,), within the bounds (p, 2). Returned too
-    is the squared Wasserstein distance of the two Gaussian distributions, for each of
-    the m points.
+    The second result is the squared Wasserstein distance of the two Gaussian
+    distributions, for each of the m points. `evaluate` returns for hyperparameters the
+    covariance (m, m) and its derivatives (m, m, p). The search begins at `start` (p,),
+    within the bounds (p, 2).
     """
 
     def loss(theta: FloatArray) -> tuple[float, FloatArray]:

@@ -85,8 +85,8 @@ def sample_chains(
     of an epoch are disjoint and equally large, so that their errors cancel.
 
     The start has the parameters of each chain, and is not changed. `watch` is called
-    after each step, and returns whether to stop. Kept are draws, those of one chain
-    after those of another, and traces of outputs. A chain has diverged if a number is
+    after each step, and returns whether to stop. The result has the kept draws, one
+    chain after the other, and traces of outputs. A chain has diverged if a number is
     not finite, or if its potential is far above that of its start.
     """
     flat = FlatParameters(start)

@@ -296,7 +296,7 @@ def flat_gradient(
 ) -> tuple[Tensor, Tensor]:
     """Return the potentials (k,) of all draws, and their gradients (k, p).
 
-    `rows` are the indices of the samples that estimate them; None is all.
+    `rows` holds the indices of the samples that estimate them; None is all.
     """
     leaf = flat.values.detach().requires_grad_()
     parameters = flat.split(leaf)

@@ -80,7 +80,7 @@ def find_cache(
 ) -> TileCache | None:
     """Return the cache of a computation; None without a folder or a digest.
 
-    The folder is that of all caches. The name of the cache's own folder is a hash of
+    `folder` holds all caches. The name of the cache's own folder is a hash of
     everything that the values depend on, including the code of the package, so that
     other tiles are never read. The sides are the images (n, c, h, w) of each side of
     the matrix, on the host. A warning says if the cache cannot be written to.

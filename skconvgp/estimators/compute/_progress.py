@@ -77,11 +77,11 @@ class ProgressLine:
 class FitLine(ProgressLine):
     """Progress of a fit, whose first line says what the fit will take.
 
-    The warning of a long fit is given even if nothing is written. `n_position_pairs`
-    are the pairs of positions whose covariances a pair of samples needs. `n_workers`
-    blocks are in work at the same time: the first one is no measure of their speed.
-    Only the cost of the unit "pairs" has a line. `is_part` says that only a part of all
-    pairs is computed.
+    The warning of a long fit is given even if nothing is written. `n_position_pairs` is
+    the number of pairs of positions whose covariances a pair of samples needs.
+    `n_workers` blocks are in work at the same time: the first one is no measure of
+    their speed. Only the cost of the unit "pairs" has a line. `is_part` says that only
+    a part of all pairs is computed.
     """
 
     def __init__(
