@@ -15,7 +15,8 @@ VENV_OLDEST ?= .venv-oldest
 VENV_PURE ?= .venv-pure
 VENV_SANITIZE ?= .venv-sanitize
 JOBS ?= 2
-BENCHMARKS ?= $(wildcard benchmarks/*.py)
+BENCHMARKS ?= $(notdir $(patsubst %/__init__,%,$(basename \
+    $(shell grep -l '^PARTS' benchmarks/*.py benchmarks/*/__init__.py))))
 
 # The first interpreter of list (1) whose sys.hexversion fulfils condition (2).
 find_python = $(shell for p in $(1); do \
@@ -178,7 +179,8 @@ docs: $(VENV)/.ready-docs
 	$(BIN) .ci/check_pages.py docs/_build/html
 
 bench: $(VENV)/.ready-display
-	@for f in $(BENCHMARKS); do echo "$$f"; $(BIN) $$f $(ARGS) || exit 1; done
+	@for name in $(BENCHMARKS); do echo "$$name"; \
+	    $(BIN) -m benchmarks $$name $(ARGS) || exit 1; done
 
 clean:
 	rm -rf build dist wheelhouse *.egg-info .coverage .coverage.* .hypothesis .import_linter_cache

@@ -1,49 +1,43 @@
-"""Learned binary codes of images, beside tables 3.3 and 3.6 of Kozyrskiy (2023).
+"""How much do learned binary codes of images tell of their classes?
 
-    SKCONVGP_DATA=<folder with mnist.npz, cifar10.npz> python benchmarks/binary_codes.py
+    SKCONVGP_DATA=<folder with mnist.npz, cifar10.npz> python -m benchmarks binary_codes
 
-Trains encoders on images of MNIST or CIFAR-10, with the gradients of BinaryEncoder. Two
-classifiers judge the codes of test images: a Gaussian process of optical random
-features, which is the source's system without its device, and the five nearest codes.
+Beside tables 3.3 and 3.6 of Kozyrskiy (2023). Trains encoders on images of MNIST or
+CIFAR-10, with the gradients of BinaryEncoder. Two classifiers judge the codes of test
+images: a Gaussian process of optical random features, which is the source's system
+without its device, and the five nearest codes.
 Test images are the first ones. Table 3.3 has the encoder "lenet", table 3.6 "resnet".
 The source trains on all images, and does not say how long, nor with how many features.
 Three further rows have codes without such a training: signs of random directions of the
 images, and of their projection by linear discriminant analysis or by neighbourhood
 components, both of scikit-learn, which read the labels.
-Rows are written to benchmarks/results/binary_codes.json at once; old ones are skipped.
-Some minutes on a core; both tables, which take an hour and a half of it:
+Rows that are there are not measured again. Some minutes on a core; both tables, which
+take an hour and a half of it:
 
-    python benchmarks/binary_codes.py --whole
+    python -m benchmarks binary_codes --whole
 
 Parts can run in several processes, whose files a last call puts together:
 
-    python benchmarks/binary_codes.py --merge one.json two.json
+    python -m benchmarks binary_codes --merge one.json two.json
 """
 
-import argparse
-import json
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from calibrating.source import Figures
-from completing.report import dated, put, read, save
-from drawing.place import ran_on
-from peers.machine import machine, versions
-from peers.pipe import Stopwatch
-from peers.report import find
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
+from benchmarks.data import FETCH, Samples, images
+from benchmarks.measure import Record, Stopwatch, ran_on
+from benchmarks.report import AGAIN, MERGE, Figures, show
 from skconvgp import BinaryEncoder, ConvNetGPClassifier
 from skconvgp.completion import RandomFeatures
-from skconvgp.datasets import fetch_cifar10, fetch_mnist
 from skconvgp.kernels import optical
 
-RESULTS = Path(__file__).parent / "results" / "binary_codes.json"
-FETCH = {"mnist": fetch_mnist, "cifar10": fetch_cifar10}
+PART, KEYS = "codes", ("data", "encoder", "method", "n_train", "n_bits", "n_features")
+PARTS = {PART: (*KEYS, "epochs", "learning_rate")}
 # Test errors of the source: table 3.3 (lenet, 400 bits), table 3.6 (resnet). Its other
 # autoencoder, LBAE, is a network of another kind.
 REPORTED = {
@@ -84,45 +78,71 @@ METHODS = (
 )
 # For table 3.6; methods without an encoder have the rows of "lenet".
 OF_RESNET = (AUTOENCODER, "straight_through", "score", "analytic")
-KEYS = (
-    "data",
-    "encoder",
-    "method",
-    "n_train",
-    "n_bits",
-    "n_features",
-    "epochs",
-    "learning_rate",
-)
 
 
-def images(data: str, subset: str, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return images in [0, 1], (n, c, h, w), and their labels."""
-    X, y = FETCH[data](subset=subset, n_samples=count, return_X_y=True)
-    return X.astype(np.float32), y
+def options(add: Any) -> None:
+    add("--data", nargs="+", choices=FETCH, help="mnist, or both")
+    add("--encoders", nargs="+", choices=RATES, help="lenet, or both")
+    add("--methods", nargs="+", choices=METHODS, default=METHODS)
+    add("--train", type=int, default=2000)
+    add("--test", type=int, default=1000)
+    add("--bits", type=int, default=400)
+    add("--features", type=int, default=500)
+    add("--epochs", type=int, default=10)
+    add("--rate", type=float, help="the same for all encoders")
+    add("--device", default="auto")
+    add("--whole", action="store_true", help="the tables of the source")
+    add("--again", **AGAIN)
+    add("--merge", **MERGE)
 
 
-def measure(named: Figures, train: tuple, test: tuple, device: str) -> Figures:
+def run(options: Any, record: Record) -> None:
+    sets, encoders = (FETCH, RATES) if options.whole else (["mnist"], ["lenet"])
+    if options.whole:
+        vars(options).update(WHOLE)
+    for data, encoder in product(options.data or sets, options.encoders or encoders):
+        some = images(data, options.train, options.test)
+        methods = set(OF_RESNET if options.whole and encoder == "resnet" else METHODS)
+        for method in filter(methods.__contains__, options.methods):
+            place = data, encoder, method, len(some.y), options.bits, options.features
+            named: Figures = dict(zip(KEYS, place, strict=True))
+            epochs = EPOCHS[data, encoder] if options.whole else options.epochs
+            named |= {"epochs": epochs, "learning_rate": options.rate or RATES[encoder]}
+            if record.missing(PART, **named):
+                print(record.add(PART, named | measure(named, some, options.device)))
+    record.write(reported=REPORTED)
+    show_rows(record.rows(PART))
+
+
+def show_rows(rows: list[Figures]) -> None:
+    """Print the rows beside the errors of the source."""
+    keys = ("n_train", "n_bits", "epochs", "test_error", "nearest_error")
+    show("", ("images", "bits", "epochs", "error", "5 near", "source", "CPU s"), 44)
+    for row in rows:
+        source = REPORTED[row["encoder"]][row["data"]].get(row["method"])
+        name = f"{row['data']}, {row['encoder']}, {row['method']}"
+        show(name, (*(row[key] for key in keys), source, row["fit_cpu_seconds"]), 44)
+
+
+def measure(named: Figures, some: Samples, device: str) -> Figures:
     """Return the figures of one way to make codes."""
     watch = Stopwatch()
     if named["method"] in PEERS:
-        codes, told = _signs(named, train, test), {"device": "cpu"}
+        codes, told = _signs(named, some.flat()), {"device": "cpu"}
     else:
-        codes, told = _learned(named, train, test, device)
-    seconds = watch.read()
-    gp = classifier(named, device).fit(codes[0], train[1])
-    is_near = nearest(*codes, train[1], told["device"]) == test[1]
+        codes, told = _learned(named, some, device)
+    seconds = watch.read("fit_")
+    gp = classifier(named, device).fit(codes[0], some.y)
+    is_near = nearest(*codes, some.y, told["device"]) == some.y_test
     row = {
-        "test_error": 1.0 - gp.score(codes[1], test[1]),
+        "test_error": 1.0 - gp.score(codes[1], some.y_test),
         "nearest_error": float(1.0 - is_near.mean()),
-        "n_test": len(test[1]),
-        "fit_seconds": seconds["seconds"],
-        "fit_cpu_seconds": seconds["cpu_seconds"],
+        "n_test": len(some.y_test),
     }
-    return row | told | ran_on(told["device"])
+    return row | seconds | told | ran_on(told["device"])
 
 
-def _learned(named: Figures, train: tuple, test: tuple, device: str) -> tuple:
+def _learned(named: Figures, some: Samples, device: str) -> tuple:
     """Return the codes of an encoder, and what is known of its training."""
     method, is_alone = named["method"], named["method"] == AUTOENCODER
     encoder = BinaryEncoder(
@@ -136,14 +156,15 @@ def _learned(named: Figures, train: tuple, test: tuple, device: str) -> tuple:
         device=device,
         random_state=0,
     )
-    encoder.fit(train[0], None if is_alone else train[1])
-    codes = encoder.transform(train[0]), encoder.transform(test[0])
+    X, X_test = some.X.astype(np.float32), some.X_test.astype(np.float32)
+    encoder.fit(X, None if is_alone else some.y)
+    codes = encoder.transform(X), encoder.transform(X_test)
     return codes, {"n_iter": encoder.n_iter_, "device": encoder.device_}
 
 
-def _signs(named: Figures, train: tuple, test: tuple) -> tuple[np.ndarray, np.ndarray]:
+def _signs(named: Figures, flat: Samples) -> tuple[np.ndarray, np.ndarray]:
     """Return signs of random directions, of images or of a projection of them."""
-    rows = [X.reshape(len(X), -1).astype(np.float64) for X, _ in (train, test)]
+    rows = [X.astype(np.float32).astype(np.float64) for X in (flat.X, flat.X_test)]
     rows = [one - rows[0].mean(0) for one in rows]
     if named["method"] != SIGNS:
         n = len(rows[0])
@@ -153,7 +174,7 @@ def _signs(named: Figures, train: tuple, test: tuple) -> tuple[np.ndarray, np.nd
             projection = NeighborhoodComponentsAnalysis(
                 N_COMPONENTS, init="pca", max_iter=50, random_state=0
             )
-        projection.fit(rows[0][:n], train[1][:n])
+        projection.fit(rows[0][:n], flat.y[:n])
         rows = [projection.transform(one) for one in rows]
         rows = [one - rows[0].mean(0) for one in rows]
     size = rows[0].shape[1], named["n_bits"]
@@ -182,87 +203,3 @@ def classifier(named: Figures, device: str) -> Any:
     part = RandomFeatures(named["n_features"])
     kernel = optical(centered=True)
     return ConvNetGPClassifier(kernel, completion=part, device=device, random_state=1)
-
-
-def table(rows: list[Figures]) -> str:
-    """Return the rows as a table, beside the errors of the source."""
-    lines = [
-        f"{'data':8} {'encoder':7} {'gradient':27} {'images':>6} {'bits':>4} "
-        f"{'epochs':>6} {'error':>6} {'5 near':>6} {'source':>6} {'CPU s':>6}"
-    ]
-    for row in rows:
-        reported = REPORTED[row["encoder"]][row["data"]]
-        source = reported.get(row["method"])
-        lines.append(
-            f"{row['data']:8} {row['encoder']:7} {row['method']:27} "
-            f"{row['n_train']:6d} {row['n_bits']:4d} {row['epochs']:6d} "
-            f"{row['test_error']:6.3f} {row['nearest_error']:6.3f} "
-            f"{'' if source is None else source:>6} {row['fit_cpu_seconds']:6.0f}"
-        )
-    return "\n".join(lines)
-
-
-def main() -> None:
-    """Measure, print and save."""
-    options = parse()
-    record = {"codes": []} | read(options.output)
-    record = {"codes": record["codes"], "versions": versions(), "machine": machine()}
-    record["reported"] = REPORTED
-    rows = record["codes"]
-    for path in options.merge:
-        for row in json.loads(path.read_text())["codes"]:
-            put(rows, row, *KEYS)
-    if options.merge:
-        save(options.output, record)
-        options.data = []
-    for data in options.data:
-        train = images(data, "train", options.train)
-        test = images(data, "test", options.test)
-        for encoder, method in product(options.encoders, options.methods):
-            named = {"data": data, "encoder": encoder, "method": method}
-            named |= {"n_train": len(train[1]), "n_bits": options.bits}
-            epochs = EPOCHS[data, encoder] if options.whole else options.epochs
-            named |= {"n_features": options.features, "epochs": epochs}
-            named |= {"learning_rate": options.rate or RATES[encoder]}
-            is_left_out = (
-                options.whole and encoder == "resnet" and method not in OF_RESNET
-            )
-            if is_left_out or (not options.again and find(rows, **named)):
-                continue
-            row = named | measure(named, train, test, options.device)
-            put(rows, dated(row), *KEYS)
-            save(options.output, record)
-            print(row, flush=True)
-    print(table(rows))
-
-
-def parse() -> Any:
-    """Return the options."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--data", nargs="+", choices=FETCH, help="mnist, or both")
-    parser.add_argument("--encoders", nargs="+", choices=RATES, help="lenet, or both")
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
-    parser.add_argument("--train", type=int, default=2000)
-    parser.add_argument("--test", type=int, default=1000)
-    parser.add_argument("--bits", type=int, default=400)
-    parser.add_argument("--features", type=int, default=500)
-    parser.add_argument("--epochs", type=int, default=10)
-    parser.add_argument("--rate", type=float, help="the same for all encoders")
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--whole", action="store_true", help="the tables of the source")
-    parser.add_argument("--merge", nargs="*", type=Path, default=[])
-    parser.add_argument("--again", action="store_true", help="measure old rows anew")
-    parser.add_argument("--output", type=Path, default=RESULTS)
-    options = parser.parse_args()
-    usual = (list(FETCH), list(RATES)) if options.whole else (["mnist"], ["lenet"])
-    options.data = options.data or usual[0]
-    options.encoders = options.encoders or usual[1]
-    if options.whole:
-        vars(options).update(WHOLE)
-    return options
-
-
-if __name__ == "__main__":
-    main()

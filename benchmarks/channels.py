@@ -1,58 +1,47 @@
-"""Speed of networks on many channels, beside their layers and the product alone.
+"""How much do networks on many channels cost, beside their layers and the products?
 
-    python benchmarks/channels.py
+    python -m benchmarks channels
 
 Takes about a minute on one core. A pair of images costs the inner product of their
 channels at each position, and the layers. With one channel a pair is the layers alone;
 torch's batched product of matrices, one for each position, is the inner product alone.
 All take turns on one thread; the best of several runs counts, in seconds of the
 processor. Images are random, and tables of images are not counted: there are as many as
-images, not as pairs. Prints a table and writes benchmarks/results/channels.json.
+images, not as pairs.
 """
 
-import argparse
-import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
-from completing.report import save
-from peers.machine import machine, versions
 
+from benchmarks.measure import Record, runs_of
+from benchmarks.report import Figures, show
 from skconvgp.backends import choose_backend
 from skconvgp.backends._fused_cpu import instruction_set
 from skconvgp.kernels import convnet
 
-RESULTS = Path(__file__).parent / "results" / "channels.json"
+PARTS: dict[str, tuple[str, ...]] = {"rows": ()}
 SIDE = 8
 CHANNELS = (1, 3, 16, 81, 243)
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 CPU = torch.device("cpu")
-Figures = dict[str, Any]
 
 
-def main() -> None:
-    """Measure, print and save."""
-    options = parse()
+def options(add: Any) -> None:
+    add("--n-images", type=int, default=256, help="of each side")
+    add("--repeat", type=int, default=7)
+
+
+def run(options: Any, record: Record) -> None:
     torch.set_num_threads(1)
-    record: Figures = {"versions": versions(), "machine": machine()}
-    record["settings"] = {"n_images": options.n_images, "repeat": options.repeat}
-    record |= {"instruction_set": instruction_set(), "rows": []}
+    settings = {"n_images": options.n_images, "repeat": options.repeat}
+    record.write(settings=settings, instruction_set=instruction_set())
     print("microseconds a pair, convnet(depth=2, kernel_size=3) on 8 x 8 positions")
-    print(f"{'':<9}{'channels':>9}{'pair':>8}{'/ layers':>10}{'product':>9}{'/ it':>7}")
+    show("channels", ("pair", "/ layers", "product", "/ it"), 17)
     for dtype in DTYPES:
-        record["rows"] += measure(dtype, options)
-    save(options.output, record)
-
-
-def parse() -> Any:
-    """Return the options."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--n-images", type=int, default=256, help="of each side")
-    parser.add_argument("--repeat", type=int, default=7)
-    parser.add_argument("--output", type=Path, default=RESULTS)
-    return parser.parse_args()
+        for row in measure(dtype, options):
+            record.add("rows", row)
 
 
 def measure(dtype: str, options: Any) -> list[Figures]:
@@ -62,10 +51,8 @@ def measure(dtype: str, options: Any) -> list[Figures]:
     for _ in range(options.repeat):
         for case, seconds in zip(cases, runs, strict=True):
             for call, times in zip(case, seconds, strict=True):
-                start = time.process_time()
-                call()
-                times.append(time.process_time() - start)
-    rows = []
+                times.extend(runs_of(call, 1))
+    rows: list[Figures] = []
     for channels, (pair, product) in zip(CHANNELS, runs, strict=True):
         best = [1e6 * min(each) / options.n_images**2 for each in (pair, product)]
         layers = rows[0]["pair_us"] if rows else best[0]
@@ -73,11 +60,8 @@ def measure(dtype: str, options: Any) -> list[Figures]:
         row |= {"pair_us": best[0], "product_us": best[1]}
         row |= {"pair / layers": best[0] / layers, "pair / product": best[0] / best[1]}
         rows.append(row | {"runs": {"pair": pair, "product": product}})
-        print(
-            f"{dtype:<9}{channels:>9}{best[0]:>8.3f}{row['pair / layers']:>10.2f}"
-            f"{best[1]:>9.3f}{row['pair / product']:>7.2f}",
-            flush=True,
-        )
+        ratios = row["pair / layers"], best[1], row["pair / product"]
+        show(f"{dtype} {channels:>8}", (best[0], *ratios), 17)
     return rows
 
 
@@ -94,7 +78,3 @@ def make_case(
     by_position = given.flatten(3).permute(0, 3, 1, 2).contiguous()
     first, second = by_position[0], by_position[1].mT.contiguous()
     return lambda: backend.cross(one, two), lambda: torch.bmm(first, second)
-
-
-if __name__ == "__main__":
-    main()

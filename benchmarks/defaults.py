@@ -1,7 +1,7 @@
-"""The defaults beside what they replaced, and beside what two lines of others do.
+"""How good are the defaults, beside what they replaced and two lines of others?
 
     SKCONVGP_DATA=<folder with mnist.npz, cifar10.npz, uci_classification and
-        uci_regression> python benchmarks/defaults.py
+        uci_regression> python -m benchmarks defaults
 
 Takes about five minutes on one thread. Measured are noise that is chosen beside the
 number of before, 1e-4 for labels and 1e-2 for numbers; the median distance as
@@ -9,28 +9,15 @@ lengthscale beside 1; and scikit-learn's models as they come. Then what few samp
 samples with copies, do to a choice by leave-one-out, and what the choices cost. Each
 part can run alone:
 
-    python benchmarks/defaults.py --quick
-    python benchmarks/defaults.py --parts labels --sets mnist magic
-
-Prints tables and writes benchmarks/results/defaults.json after each figure; other
-figures stay. A quick run writes only what --output names.
+    python -m benchmarks defaults --quick
+    python -m benchmarks defaults --parts labels --sets mnist magic
 """
 
-import argparse
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from calibrating.regression import Table
-from calibrating.regression import load as load_table
-from calibrating.report import read
-from calibrating.tasks import load as load_task
-from completing.report import dated, put, save
-from numpy.typing import NDArray
-from peers.machine import machine, versions
-from peers.pipe import Stopwatch
 from sklearn.datasets import make_friedman1
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression, RidgeCV
@@ -38,20 +25,28 @@ from sklearn.metrics import accuracy_score, log_loss, root_mean_squared_error
 from sklearn.model_selection import train_test_split
 from sklearn.svm import SVC, SVR
 
+from benchmarks import data
+from benchmarks.data import Array, Samples
+from benchmarks.measure import Record, Stopwatch
+from benchmarks.report import Figures, show
 from skconvgp import ConvNetGPClassifier, ConvNetGPRegressor
-from skconvgp.datasets import fetch_cifar10, fetch_mnist, load_digits_images
+from skconvgp.datasets import fetch_mnist, load_digits_images
 from skconvgp.kernels import Kernel, convnet, rbf
 from skconvgp.metrics import negative_log_predictive_density
 
-RESULTS = Path(__file__).parent / "results" / "defaults.json"
-KEYS = ("part", "set", "method")
-IMAGES = {"mnist": fetch_mnist, "cifar10": fetch_cifar10}
-LABELS = (*IMAGES, "digits", "magic")
+PARTS = {"defaults": ("part", "set", "method")}
+LABELS = (*data.FETCH, "digits", "magic")
 NUMBERS = ("concrete", "energy", "boston", "yacht")
-PARTS = ("labels", "numbers", "few", "copies", "cost")
-N_TRAIN, N_TEST, N_TABLE, N_VECTORS = 2000, 500, 1000, 5000
-N_DIGITS = 900
-FEW, N_DRAWS = (2, 5, 10, 20), 15
+USUAL = {
+    "n_train": 2000,
+    "n_test": 500,
+    "n_table": 1000,
+    "n_vectors": 5000,
+    "n_draws": 15,
+}
+QUICK = {"n_train": 100, "n_test": 50, "n_table": 100, "n_vectors": 200, "n_draws": 2}
+N_DIGITS, N_NEW = 900, 500
+FEW = (2, 5, 10, 20)
 NOISE = {"labels": 1e-4, "numbers": 1e-2}  # the numbers that were the defaults
 SCORES = {
     "labels": ("accuracy", "log_loss"),
@@ -60,58 +55,26 @@ SCORES = {
     "copies": ("rmse",),
     "cost": ("cpu_seconds",),
 }
-Array = NDArray[Any]
-Row = dict[str, Any]
 
 
-def main() -> None:
-    """Measure, print and save."""
-    options = parse()
-    torch.set_num_threads(1)
-    record = read(options.output, "defaults")
-    record |= {"versions": versions(), "machine": machine()}
-    measures = {
-        "labels": measure_labels,
-        "numbers": measure_numbers,
-        "few": measure_few,
-        "copies": measure_copies,
-        "cost": measure_cost,
-    }
-    for part in options.parts:
-        print(f"\n{part:<44}" + "".join(f"{name:>12}" for name in SCORES[part]))
-        for name, method, row in measures[part](options):
-            place = {"part": part, "set": name, "method": method}
-            put(record["defaults"], dated(place | row), *KEYS)
-            save(options.output, record)
-            cells = [cell(row.get(score)) for score in SCORES[part]]
-            print(f"{f'{name}: {method}':<44}" + "".join(cells), flush=True)
-    if options.output:
-        print(f"\nwritten to {options.output}")
-
-
-def parse() -> Any:
-    """Return the options."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add = parser.add_argument
+def options(add: Any) -> None:
     sets = [*LABELS, *NUMBERS]
-    add("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    add("--parts", nargs="+", choices=MEASURES, default=list(MEASURES))
     add("--sets", nargs="+", choices=sets, default=sets, help="of the first two parts")
-    add("--quick", action="store_true", help="a few samples, half a minute")
-    add("--output", type=Path, help="by default results/defaults.json if not quick")
-    options = parser.parse_args()
-    options.n_train = 100 if options.quick else N_TRAIN
-    options.n_test = 50 if options.quick else N_TEST
-    options.n_table = 100 if options.quick else N_TABLE
-    options.n_vectors = 200 if options.quick else N_VECTORS
-    options.n_draws = 2 if options.quick else N_DRAWS
-    if not (options.quick or options.output):
-        options.output = RESULTS
-    return options
 
 
-def measure_labels(options: Any) -> Iterator[tuple[str, str, Row]]:
+def run(options: Any, record: Record) -> None:
+    torch.set_num_threads(1)
+    for part in options.parts:
+        print()
+        show(part, SCORES[part], 44, 12)
+        for name, method, row in MEASURES[part](options):
+            record.add("defaults", {"part": part, "set": name, "method": method} | row)
+            cells = (row.get(score) for score in SCORES[part])
+            show(f"{name}: {method}", cells, 44, 12)
+
+
+def measure_labels(options: Any) -> Iterator[tuple[str, str, Figures]]:
     """Yield set, method and scores of classifiers."""
     peers = {
         "SVC": SVC(),
@@ -120,16 +83,15 @@ def measure_labels(options: Any) -> Iterator[tuple[str, str, Row]]:
     }
     for name in filter(options.sets.__contains__, LABELS):
         table = load_labels(name, options)
-        for method, settings in ways(table.X, "labels", has_network=name in IMAGES):
+        for method, settings in ways(table.X, "labels", has_network=name in data.FETCH):
             gp = ConvNetGPClassifier(**settings)
             yield name, method, fitted(gp, table) | of_labels(gp, table)
-        rows = [part.reshape(len(part), -1) for part in (table.X, table.X_test)]
-        flat = Table(rows[0], table.y, rows[1], table.y_test)
+        flat = table.flat()
         for method, model in peers.items():
             yield name, method, fitted(model, flat) | of_labels(model, flat)
 
 
-def measure_numbers(options: Any) -> Iterator[tuple[str, str, Row]]:
+def measure_numbers(options: Any) -> Iterator[tuple[str, str, Figures]]:
     """Yield set, method and scores of regressors."""
     peers = {
         "SVR": SVR(),
@@ -137,7 +99,7 @@ def measure_numbers(options: Any) -> Iterator[tuple[str, str, Row]]:
         "random forest": RandomForestRegressor(random_state=0),
     }
     for name in filter(options.sets.__contains__, NUMBERS):
-        table = load_table(name, 0).first(options.n_table)
+        table = data.numbers(name, 0).first(options.n_table)
         for method, settings in ways(table.X, "numbers", has_network=False):
             gp = ConvNetGPRegressor(**settings)
             yield name, method, fitted(gp, table) | of_numbers(gp, table)
@@ -147,7 +109,7 @@ def measure_numbers(options: Any) -> Iterator[tuple[str, str, Row]]:
             yield name, method, row | {"rmse": float(error)}
 
 
-def measure_few(options: Any) -> Iterator[tuple[str, str, Row]]:
+def measure_few(options: Any) -> Iterator[tuple[str, str, Figures]]:
     """Yield sets of few samples, noise, and mean or median scores over draws."""
     draws = {"sine": draw_sine, "noisy sine": draw_noisy_sine, "classes": draw_classes}
     for name, draw in draws.items():
@@ -170,10 +132,10 @@ def measure_few(options: Any) -> Iterator[tuple[str, str, Row]]:
                 yield f"{name}, {n}", told(noise), row | {"n_draws": options.n_draws}
 
 
-def measure_copies(options: Any) -> Iterator[tuple[str, str, Row]]:
+def measure_copies(options: Any) -> Iterator[tuple[str, str, Figures]]:
     """Yield errors of a choice among samples that count once and twice."""
     X, y = make_friedman1(400 + options.n_test, noise=1.0, random_state=0)
-    table = Table(X[:400], y[:400], X[400:], y[400:])
+    table = Samples(X[:400], y[:400], X[400:], y[400:])
     for weight in (1.0, 2.0):
         gp = ConvNetGPRegressor(rbf())
         row = fitted(gp, table, sample_weight=np.full(400, weight))
@@ -184,12 +146,12 @@ def measure_copies(options: Any) -> Iterator[tuple[str, str, Row]]:
         )
 
 
-def measure_cost(options: Any) -> Iterator[tuple[str, str, Row]]:
+def measure_cost(options: Any) -> Iterator[tuple[str, str, Figures]]:
     """Yield CPU seconds of a cheap kernel's fit, and of the median."""
     n = options.n_vectors
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 8))
-    table = Table(X, np.sin(X).sum(1) + rng.normal(size=n), X[:1], X[:1, 0])
+    table = Samples(X, np.sin(X).sum(1) + rng.normal(size=n), X[:1], X[:1, 0])
     for noise in (NOISE["numbers"], "auto"):
         gp = ConvNetGPRegressor(rbf(), noise_variance=noise)
         yield f"rbf, {n} vectors", told(noise), fitted(gp, table)
@@ -200,7 +162,7 @@ def measure_cost(options: Any) -> Iterator[tuple[str, str, Row]]:
         yield f"mnist, {n} images", "median", watch.read()
 
 
-def ways(X: Array, part: str, *, has_network: bool) -> Iterator[tuple[str, Row]]:
+def ways(X: Array, part: str, *, has_network: bool) -> Iterator[tuple[str, Figures]]:
     """Yield names and settings of what is compared."""
     number = NOISE[part]
     if has_network:
@@ -220,53 +182,45 @@ def ways(X: Array, part: str, *, has_network: bool) -> Iterator[tuple[str, Row]]
             yield f"{name}, {told(noise)}", {"kernel": kernel, "noise_variance": noise}
 
 
-def cell(score: float | None) -> str:
-    """Return the cell of a score, blank where a method has none."""
-    return f"{'':>12}" if score is None else f"{score:>12.3f}"
-
-
 def told(noise: float | str) -> str:
     """Return how a noise is named in tables."""
     return "default" if noise == "auto" else f"noise {noise}"
 
 
-def load_labels(name: str, options: Any) -> Table:
+def load_labels(name: str, options: Any) -> Samples:
     """Return images with pixels in [0, 1], or a scaled table."""
     n, n_test = options.n_train, options.n_test
-    if name in IMAGES:
-        X, y = IMAGES[name](n_samples=n, return_X_y=True)
-        test = IMAGES[name](subset="test", n_samples=n_test, return_X_y=True)
-        return Table(X, y, *test)
+    if name in data.FETCH:
+        return data.images(name, n, n_test)
     if name == "digits":
         X, y = load_digits_images(return_X_y=True)
         X, X_test, y, y_test = train_test_split(
             X, y, train_size=min(n, N_DIGITS), stratify=y, random_state=0
         )
-        return Table(X, y, X_test, y_test)
-    task = load_task(name, 0, n, None)
-    return Table(task.X, task.y, task.X_test, task.y_test)
+        return Samples(X, y, X_test, y_test)
+    return data.classes(name, 0, n, None)
 
 
-def draw_sine(rng: np.random.Generator, n: int, scale: float = 0.0) -> Table:
+def draw_sine(rng: np.random.Generator, n: int, scale: float = 0.0) -> Samples:
     """Return n samples of a sine with noise of a given deviation."""
-    X = rng.uniform(0.0, 6.0, size=(n + N_TEST, 1))
+    X = rng.uniform(0.0, 6.0, size=(n + N_NEW, 1))
     y = np.sin(X[:, 0]) + rng.normal(scale=scale, size=len(X))
-    return Table(X[:n], y[:n], X[n:], y[n:])
+    return Samples(X[:n], y[:n], X[n:], y[n:])
 
 
-def draw_noisy_sine(rng: np.random.Generator, n: int) -> Table:
+def draw_noisy_sine(rng: np.random.Generator, n: int) -> Samples:
     """Return n samples of a sine with noise of 0.3."""
     return draw_sine(rng, n, 0.3)
 
 
-def draw_classes(rng: np.random.Generator, n: int) -> Table:
+def draw_classes(rng: np.random.Generator, n: int) -> Samples:
     """Return n samples of two classes that overlap, the first two of different ones."""
-    y = np.concatenate([[0, 1], rng.integers(2, size=n + N_TEST - 2)])
+    y = np.concatenate([[0, 1], rng.integers(2, size=n + N_NEW - 2)])
     X = rng.normal(size=(len(y), 2)) + y[:, None]
-    return Table(X[:n], y[:n], X[n:], y[n:])
+    return Samples(X[:n], y[:n], X[n:], y[n:])
 
 
-def fitted(model: Any, table: Table, **settings: Any) -> Row:
+def fitted(model: Any, table: Samples, **settings: Any) -> Figures:
     """Fit, and return what that took and chose."""
     watch = Stopwatch()
     model.fit(table.X, table.y, **settings)
@@ -277,9 +231,11 @@ def fitted(model: Any, table: Table, **settings: Any) -> Row:
     return row
 
 
-def of_labels(model: Any, table: Table) -> Row:
+def of_labels(model: Any, table: Samples) -> Figures:
     """Return accuracy, and log loss where there are probabilities."""
-    row: Row = {"accuracy": accuracy_score(table.y_test, model.predict(table.X_test))}
+    row: Figures = {
+        "accuracy": accuracy_score(table.y_test, model.predict(table.X_test))
+    }
     if hasattr(model, "predict_proba"):
         probabilities = model.predict_proba(table.X_test)
         loss = log_loss(table.y_test, probabilities, labels=model.classes_)
@@ -287,7 +243,7 @@ def of_labels(model: Any, table: Table) -> Row:
     return row
 
 
-def of_numbers(gp: ConvNetGPRegressor, table: Table) -> Row:
+def of_numbers(gp: ConvNetGPRegressor, table: Samples) -> Figures:
     """Return the error, and the negative log density of new observations."""
     mean, std = gp.predict_latent(table.X_test, return_std=True, noise=True)
     return {
@@ -296,5 +252,10 @@ def of_numbers(gp: ConvNetGPRegressor, table: Table) -> Row:
     }
 
 
-if __name__ == "__main__":
-    main()
+MEASURES = {
+    "labels": measure_labels,
+    "numbers": measure_numbers,
+    "few": measure_few,
+    "copies": measure_copies,
+    "cost": measure_cost,
+}

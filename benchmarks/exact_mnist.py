@@ -1,41 +1,35 @@
-"""Accuracy of the exact ConvNet-GP on MNIST: test set and closed-form leave-one-out.
+"""How accurate is the exact process of a network on MNIST, on tests and left out?
 
-    SKCONVGP_DATA=<folder with mnist.npz> python benchmarks/exact_mnist.py
+    SKCONVGP_DATA=<folder with mnist.npz> python -m benchmarks exact_mnist
 
-Takes a quarter of an hour on two cores. Prints a table with the expected figures beside
-ours and writes them to benchmarks/results/exact_mnist.json.
+Takes a quarter of an hour on two cores. Prints the expected figures beside ours.
 """
 
-import argparse
-import json
-from pathlib import Path
+from typing import Any
 
 import numpy as np
-from peers.machine import machine, versions
 from sklearn.metrics import accuracy_score, log_loss
 
+from benchmarks.data import images
+from benchmarks.measure import Record
+from benchmarks.report import show
 from skconvgp import ConvNetGPClassifier
-from skconvgp.datasets import fetch_mnist
 from skconvgp.kernels import convnet
 from skconvgp.metrics import expected_calibration_error
 
-RESULTS = Path(__file__).parent / "results" / "exact_mnist.json"
+PARTS: dict[str, tuple[str, ...]] = {}
 # First 5000 training and 1000 test images, float64, noise 1e-4, Cholesky.
 EXPECTED = {"test accuracy": 0.967, "leave-one-out accuracy": 0.975}
 
 
-def main() -> None:
-    """Fit, predict, print and save."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--n-train", type=int, default=5000)
-    parser.add_argument("--n-test", type=int, default=1000)
-    parser.add_argument("--n-jobs", type=int, default=None)
-    options = parser.parse_args()
-    X, y = fetch_mnist(n_samples=options.n_train, return_X_y=True)
-    X_test, y_test = fetch_mnist(
-        subset="test", n_samples=options.n_test, return_X_y=True
-    )
+def options(add: Any) -> None:
+    add("--n-train", type=int, default=5000)
+    add("--n-test", type=int, default=1000)
+    add("--n-jobs", type=int, default=None)
 
+
+def run(options: Any, record: Record) -> None:
+    digits = images("mnist", options.n_train, options.n_test)
     gp = ConvNetGPClassifier(
         convnet(),
         noise_variance=1e-4,
@@ -43,35 +37,24 @@ def main() -> None:
         n_jobs=options.n_jobs,
         verbose=1,
     )
-    gp.fit(X, y)
-    y_prob = gp.predict_proba(X_test)
-
+    gp.fit(digits.X, digits.y)
+    y, y_prob = digits.y_test, gp.predict_proba(digits.X_test)
+    calibration = expected_calibration_error(y, y_prob, labels=gp.classes_)
     measured = {
-        "test accuracy": accuracy_score(y_test, gp.classes_[y_prob.argmax(axis=1)]),
-        "test log loss": log_loss(y_test, y_prob, labels=gp.classes_),
-        "test calibration error": expected_calibration_error(
-            y_test, y_prob, labels=gp.classes_
-        ),
-        "leave-one-out accuracy": float(np.mean(gp.loo_predict() == y)),
-        "leave-one-out log loss": log_loss(y, gp.loo_predict_proba()),
+        "test accuracy": accuracy_score(y, gp.classes_[y_prob.argmax(axis=1)]),
+        "test log loss": log_loss(y, y_prob, labels=gp.classes_),
+        "test calibration error": calibration,
+        "leave-one-out accuracy": float(np.mean(gp.loo_predict() == digits.y)),
+        "leave-one-out log loss": log_loss(digits.y, gp.loo_predict_proba()),
         "temperature": gp.temperature_,
     }
-    print(f"{'':28}{'expected':>10}{'measured':>12}")
+    show("", ("expected", "measured"))
     for name, value in measured.items():
-        expected = EXPECTED.get(name, "")
-        print(f"{name:28}{expected:>10}{value:>12.4g}")
-    record = {
-        "n_train": options.n_train,
-        "n_test": options.n_test,
-        "kernel": repr(gp.kernel_),
-        "measured": measured,
-        "expected": EXPECTED,
-        "versions": versions(),
-        "machine": machine(),
-    }
-    RESULTS.write_text(json.dumps(record, indent=2) + "\n")
-    print(f"written to {RESULTS}")
-
-
-if __name__ == "__main__":
-    main()
+        show(name, (EXPECTED.get(name), float(value)))
+    record.write(
+        n_train=options.n_train,
+        n_test=options.n_test,
+        kernel=repr(gp.kernel_),
+        measured=measured,
+        expected=EXPECTED,
+    )

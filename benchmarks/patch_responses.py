@@ -1,6 +1,6 @@
-"""Speed of the responses of patches to inducing patches, beside torch and the floor.
+"""How fast are responses of patches to inducing patches, beside torch and the floor?
 
-    SKCONVGP_DATA=<folder with mnist.npz> python benchmarks/patch_responses.py
+    SKCONVGP_DATA=<folder with mnist.npz> python -m benchmarks patch_responses
 
 Takes about a minute on one core. The patches have 5 x 5 pixels and lie on a grid of
 24 x 24: random ones, of which no two are equal, and with the variable those of MNIST,
@@ -11,30 +11,26 @@ are few images at once, so that results lie in memory that the system need not c
 
 The floor is what a core needs at its measured clock for the multiply-adds of the
 distances and the steps of an exponential, two vectors a cycle, and for nothing else.
-Prints a table and writes benchmarks/results/patch_responses.json.
 """
 
-import argparse
 import os
-import time
 from collections.abc import Callable
-from pathlib import Path
+from itertools import product
 from typing import Any
 
 import torch
-from completing.report import save
-from peers.machine import machine, versions
-from peers.pipe import Worker
-from peers.report import Target, print_targets
 from torch import Tensor
 
+from benchmarks.measure import Record, runs_of
+from benchmarks.peers.pipe import Worker
+from benchmarks.report import Figures, Target, show
 from skconvgp.backends import _fused_cpu
 from skconvgp.backends._fused_cpu import instruction_set, instruction_sets
 from skconvgp.backends._patch_responses import Responses
 from skconvgp.datasets import fetch_mnist
 from skconvgp.kernels import Kernel, matern, rbf
 
-RESULTS = Path(__file__).parent / "results" / "patch_responses.json"
+PARTS: dict[str, tuple[str, ...]] = {"rows": ()}
 SIDE, WINDOW = 28, 5
 GRID, SIZE = SIDE - WINDOW + 1, WINDOW**2
 KERNELS: list[Kernel] = [rbf(1.0), matern(1.0, nu=1.5)]
@@ -43,43 +39,36 @@ N_INDUCING = (128, 256)
 EXPONENTIAL = 16  # steps from the products to a response in a sum
 AT_ONCE = 2  # vectors that a core works on in a cycle
 WIDE = "avx512"
-Figures = dict[str, Any]
+WAYS = ("ours", "torch")
 
 
-def main() -> None:
-    """Measure, print and save."""
-    options = parse()
-    torch.set_num_threads(1)
-    record: Figures = {"versions": versions(), "machine": machine()}
-    record |= {"settings": {"n_images": options.n_images, "repeat": options.repeat}}
-    record |= {"rows": [], "floors": {}}
-    for name in options.instruction_sets:
-        _fused_cpu.INSTRUCTION_SET = name
-        record["floors"][name] = measure_floor(name)
-        for data, images in all_images(options.n_images):
-            for base in KERNELS:
-                for m in N_INDUCING:
-                    print(f"\n{name}, {data}, {base!r}, {m} inducing patches")
-                    for row in measure(images, base, m, options.repeat):
-                        row |= {"instruction_set": name, "data": data}
-                        row["share"] = share(row, record["floors"][name])
-                        print_row(row)
-                        record["rows"].append(row)
-    if any(one.startswith(WIDE) for one in options.instruction_sets):
-        print_targets(targets(record["rows"]))
-    save(options.output, record)
-
-
-def parse() -> Any:
-    """Return the options."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    add = parser.add_argument
+def options(add: Any) -> None:
     add("--n-images", type=int, default=50)
     add("--repeat", type=int, default=7)
     names = instruction_sets()
     add("--instruction-sets", nargs="+", choices=names, default=[instruction_set()])
-    add("--output", type=Path, default=RESULTS)
-    return parser.parse_args()
+
+
+def run(options: Any, record: Record) -> list[Target]:
+    torch.set_num_threads(1)
+    settings = {"n_images": options.n_images, "repeat": options.repeat}
+    floors: Figures = {}
+    for name in options.instruction_sets:
+        _fused_cpu.INSTRUCTION_SET = name
+        floors[name] = measure_floor(name)
+        record.write(settings=settings, floors=floors)
+        sets = all_images(options.n_images)
+        for (data, images), base, m in product(sets, KERNELS, N_INDUCING):
+            print(f"\n{name}, {data}, {base!r}, {m} inducing patches")
+            show("", ("G / s", "torch", "of floor", "error"), 16)
+            for row in measure(images, base, m, options.repeat):
+                row |= {"instruction_set": name, "data": data}
+                row["share"] = share(row, floors[name])
+                record.add("rows", row)
+                rates = [row[way] / 1e9 if way in row else None for way in WAYS]
+                show(row["sums"], (*rates, row["share"], row["error"]), 16)
+    is_wide = any(name.startswith(WIDE) for name in options.instruction_sets)
+    return targets(record.rows("rows")) if is_wide else []
 
 
 def measure_floor(name: str) -> Figures:
@@ -119,8 +108,8 @@ def measure(images: Tensor, base: Kernel, m: int, repeat: int) -> list[Figures]:
             ways["torch"] = by_torch(responses, *task)
         seconds: dict[str, list[float]] = {way: [] for way in ways}
         for _ in range(repeat):
-            for way, run in ways.items():
-                seconds[way].append(timed(run))
+            for way, call in ways.items():
+                seconds[way] += runs_of(call, 1)
         row: Figures = {"kernel": repr(base), "n_inducing": m, "sums": name}
         row |= {"entries": entries, "seconds": seconds}
         row |= {way: entries / min(own) for way, own in seconds.items()}
@@ -165,13 +154,6 @@ def by_torch(
     return run
 
 
-def timed(run: Callable[[], Tensor]) -> float:
-    """Return the seconds that the processor works."""
-    start = time.thread_time()
-    run()
-    return time.thread_time() - start
-
-
 def largest_error(
     responses: Responses, patches: Tensor, weights: Tensor, y: Tensor, x: Tensor
 ) -> float:
@@ -193,16 +175,6 @@ def share(row: Figures, floor: Figures) -> float:
     return float(least * row["ours"])
 
 
-def print_row(row: Figures) -> None:
-    """Print one row."""
-    beside = f", torch {row['torch'] / 1e9:5.2f}" if "torch" in row else ""
-    times = f" ({row['ours'] / row['torch']:.1f} times)" if beside else ""
-    print(
-        f"  {row['sums']:14} {row['ours'] / 1e9:5.2f} G responses/s{beside}{times}, "
-        f"{row['share']:.0%} of the floor, error {row['error']:.1e}"
-    )
-
-
 def targets(rows: list[Figures]) -> list[Target]:
     """Return what is required of random patches with the widest vectors."""
     found: list[Target] = []
@@ -218,7 +190,3 @@ def targets(rows: list[Figures]) -> list[Target]:
         found.append((f"{name}: times torch", ratio, "at least", 2.0))
         found.append((f"{name}: error", row["error"], "at most", 1e-5))
     return found
-
-
-if __name__ == "__main__":
-    main()

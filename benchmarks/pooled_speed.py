@@ -1,6 +1,6 @@
-"""Speed of networks that average over positions, beside peers and the floor.
+"""How fast are networks that average over positions, beside peers and the floor?
 
-    python benchmarks/pooled_speed.py
+    python -m benchmarks pooled_speed
 
 Takes about 15 minutes on one core, of which torch and neural-tangents have most;
 `--no-torch --no-neural-tangents` takes a minute or less. neural-tangents is installed
@@ -9,16 +9,14 @@ images of 32 x 32 with three channels, in float32 on one thread; the best of sev
 runs counts, in seconds of the processor. Images are random, those of neural-tangents
 smooth. Tables of images are not counted, and are shown in a column of their own; so is
 the neural tangent kernel of the same network, in times of the covariance. The floor is
-that of `benchmarks/fused_cpu.py`, an activation and its share of a window in registers,
+that of `fused_cpu`, an activation and its share of a window in registers,
 for as many pairs of positions as the network has; it is measured in the same run. torch
 computes tiles of a few pairs, neural-tangents compiled blocks of 4 x 4 pairs; it has no
-averages with steps. Prints a table and writes benchmarks/results/pooled_speed.json.
+averages with steps.
 """
 
 import argparse
-import math
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,15 +24,20 @@ from typing import Any
 
 import numpy as np
 import torch
-from completing.report import save
-from peers.case import difference
-from peers.environment import default_folder, python_with_neural_tangents
-from peers.floor import build, prepare
-from peers.images import generated
-from peers.machine import machine, versions
-from peers.pipe import Worker
-from peers.pooled import POOLED, POOLED_SIZE, POOLED_VARIANCE, Steps, is_common
 
+from benchmarks.data import generated
+from benchmarks.measure import Record, difference, runs_of
+from benchmarks.peers.environment import default_folder, python_with_neural_tangents
+from benchmarks.peers.floor import build, prepare
+from benchmarks.peers.pipe import Worker
+from benchmarks.peers.pooled import (
+    POOLED,
+    POOLED_SIZE,
+    POOLED_VARIANCE,
+    Steps,
+    is_common,
+)
+from benchmarks.report import Figures, show
 from skconvgp import gram_matrix
 from skconvgp.backends import choose_backend
 from skconvgp.backends._fused_cpu import instruction_set
@@ -49,12 +52,13 @@ from skconvgp.kernels import (
     Sequential,
 )
 
-RESULTS = Path(__file__).parent / "results" / "pooled_speed.json"
+PARTS: dict[str, tuple[str, ...]] = {"rows": ()}
 SHAPE = (3, 32, 32)
+PEERS = ("torch_us", "neural_tangents_us")
 BATCH = 4  # images of a side of a block of neural-tangents
 SINGLE_AGREEMENT = 1e-3  # of its float32; in float64 it agrees to 1e-13
 CPU = torch.device("cpu")
-Figures = dict[str, Any]
+SHOWN = ("pair_us", "pair / floor", "tables_ms", "ntk / pair", *PEERS)
 
 
 def body(steps: Steps) -> list[Layer]:
@@ -130,42 +134,31 @@ WORK = {
 }
 
 
-def main() -> None:
-    """Measure, print and save."""
-    options = parse()
-    torch.set_num_threads(1)
-    record: Figures = {"versions": versions(), "machine": machine()}
-    record["settings"] = {"repeat": options.repeat, "torch": options.torch}
-    record |= {"instruction_set": instruction_set(), "rows": []}
-    print("microseconds a pair, milliseconds of tables an image, and times the floor")
-    heads = f"{'pair':>9}{'/ floor':>9}{'tables':>8}{'ntk':>6}"
-    print(f"{'':<20}{heads}{'torch':>10}{'/ ours':>8}{'n.-t.':>10}{'/ ours':>8}")
-    for name in options.networks:
-        record["rows"].append(measure(name, options, record["versions"]))
-        save(options.output, record)
-
-
-def parse() -> Any:
-    """Return the options."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add = parser.add_argument
+def options(add: Any) -> None:
     add("--networks", nargs="+", default=list(POOLED), choices=list(POOLED))
     add("--repeat", type=int, default=3)
     add("--torch", action=argparse.BooleanOptionalAction, default=True)
     add("--neural-tangents-env", type=Path, default=default_folder())
     add("--neural-tangents", action=argparse.BooleanOptionalAction, default=True)
-    add("--output", type=Path, default=RESULTS)
-    options = parser.parse_args()
+
+
+def run(options: Any, record: Record) -> None:
+    torch.set_num_threads(1)
     options.python = None
     if options.neural_tangents:
         options.python = python_with_neural_tangents(options.neural_tangents_env)
-    return options
+    settings = {"repeat": options.repeat, "torch": options.torch}
+    record.write(settings=settings, instruction_set=instruction_set())
+    print("microseconds a pair, milliseconds of tables an image, and times the floor")
+    show("", ("pair", "/ floor", "tables", "ntk", "torch", "n.-t."), 20)
+    for name in options.networks:
+        row = measure(name, options, record.figures["versions"])
+        record.add("rows", row)
+        show(name, (row[score] for score in SHOWN), 20)
 
 
 def measure(name: str, options: Any, versions: Figures) -> Figures:
-    """Return the figures of a network, and print them."""
+    """Return the figures of a network."""
     work, network = WORK[name], body(POOLED[name])
     generator = torch.Generator().manual_seed(0)
     given = torch.randn(work.n_one + work.n_two, *SHAPE, generator=generator)
@@ -176,11 +169,11 @@ def measure(name: str, options: Any, versions: Figures) -> Figures:
         runs, tables = by_us(kernel, given, work.n_one, options.repeat)
         row |= {f"{prefix}pair_us": 1e6 * min(runs) / n_pairs, f"{prefix}runs": runs}
         row |= {f"{prefix}tables_ms": tables}
-    pair, tables = row["pair_us"], row["tables_ms"]
+    pair = row["pair_us"]
     least = 1e6 * work.n_activations * vector
     row |= {"n_activations": work.n_activations, "floor_us": least}
     row |= {"pair / floor": pair / least, "ntk / pair": row["ntk_pair_us"] / pair}
-    row |= {"torch_us": None, "neural_tangents_us": None}
+    row |= dict.fromkeys(PEERS)
     kernel = Sequential(*network, Dense())
     if options.torch:
         row["torch_us"] = by_torch(kernel, given)
@@ -188,13 +181,6 @@ def measure(name: str, options: Any, versions: Figures) -> Figures:
         found = by_neural_tangents(name, kernel, options.python)
         row["neural_tangents_us"] = found["us"]
         versions |= found["versions"]
-    peers = [row[peer] or math.nan for peer in ("torch_us", "neural_tangents_us")]
-    print(
-        f"{name:<20}{pair:>9.1f}{pair / least:>9.2f}{tables:>8.2f}"
-        f"{row['ntk / pair']:>6.2f}"
-        + "".join(f"{peer:>10.0f}{peer / pair:>8.0f}" for peer in peers),
-        flush=True,
-    )
     return row
 
 
@@ -205,19 +191,9 @@ def by_us(
     kernel.check(SHAPE)
     backend = choose_backend(kernel, SHAPE, "fused", CPU).tiles()
     one, rest = backend.prepare(given[:n_one]), given[n_one:]
-    tables = 1e3 * min(seconds(1, lambda: backend.prepare(rest))) / len(rest)
+    tables = 1e3 * min(runs_of(lambda: backend.prepare(rest), 1)) / len(rest)
     two = backend.prepare(rest)
-    return seconds(repeat, lambda: backend.cross(one, two)), tables
-
-
-def seconds(repeat: int, call: Callable[[], object]) -> list[float]:
-    """Return the seconds of the processor that each of some calls takes."""
-    times = []
-    for _ in range(repeat):
-        start = time.process_time()
-        call()
-        times.append(time.process_time() - start)
-    return times
+    return runs_of(lambda: backend.cross(one, two), repeat), tables
 
 
 def floor() -> float:
@@ -225,7 +201,7 @@ def floor() -> float:
     library = build(instruction_set())
     prepare(library)
     n_vectors = 400_000
-    times = seconds(20, lambda: library.arithmetic(n_vectors))
+    times = runs_of(lambda: library.arithmetic(n_vectors), 20)
     return min(times) / n_vectors / library.lanes()
 
 
@@ -234,7 +210,7 @@ def by_torch(kernel: Sequential, given: torch.Tensor) -> float:
     backend = choose_backend(kernel, SHAPE, "torch", CPU).tiles()
     n_one = 1 if len(given) < 100 else 16
     one, two = backend.prepare(given[:n_one]), backend.prepare(given[-4:])
-    return 1e6 * min(seconds(1, lambda: backend.cross(one, two))) / (n_one * 4)
+    return 1e6 * min(runs_of(lambda: backend.cross(one, two), 1)) / (n_one * 4)
 
 
 def by_neural_tangents(name: str, kernel: Sequential, python: str) -> Figures:
@@ -259,7 +235,3 @@ def by_neural_tangents(name: str, kernel: Sequential, python: str) -> Figures:
     if not apart <= SINGLE_AGREEMENT:
         raise RuntimeError(f"neural-tangents differs by {apart:.1e} on {name}.")
     return {"us": 1e6 * run["cpu_seconds"] / run["pairs"], "versions": told}
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
-"""Numbers and their intervals: eight tables of UCI, kernels by evidence.
+"""How good are numbers and their intervals, on eight tables of UCI?
 
-    SKCONVGP_DATA=<folder with uci_regression> python benchmarks/regression.py
+    SKCONVGP_DATA=<folder with uci_regression> python -m benchmarks regression
 
 Takes about four hours on a core. Root mean squared error, negative log density and the
 coverage of 95 % intervals of exact Gaussian processes with three kernels, beside
@@ -9,87 +9,142 @@ Hyperparameters and noise maximise the evidence of at most 2000 training samples
 the process is fitted to all of them, or of the largest set to 10 000. Each part can run
 alone:
 
-    python benchmarks/regression.py --quick
-    python benchmarks/regression.py --sets yacht energy --splits 0 1
-
-Prints tables and writes benchmarks/results/regression.json after each figure; other
-figures stay. A quick run writes only what --output names.
+    python -m benchmarks regression --quick
+    python -m benchmarks regression --sets yacht energy --splits 0 1
 """
 
-import argparse
-import statistics
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
-from calibrating.regression import SETS, load, measure
-from calibrating.report import read
-from calibrating.source import REPORTED_REGRESSION, Figures
-from completing.report import dated, put, save
-from peers.machine import machine, versions
+import numpy as np
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-RESULTS = Path(__file__).parent / "results" / "regression.json"
-KEYS = ("set", "split", "method")
-SPLITS = {"protein": range(5)}  # that are stored; of the others 20
+from benchmarks.data import Samples, numbers, splits
+from benchmarks.measure import Record, Stopwatch, judge_numbers, unwarned
+from benchmarks.models import CHOSEN
+from benchmarks.report import Figures, show, show_means
+from skconvgp import ConvNetGPRegressor
+from skconvgp.kernels import arcsine, dense, rbf
+
+PARTS = {"regression": ("set", "split", "method")}
+SETS = (
+    "yacht",
+    "boston",
+    "energy",
+    "concrete",
+    "wine_red",
+    "kin8nm",
+    "power_plant",
+    "protein",
+)
+OURS = {"rbf": rbf(2.0), "arc-sine": arcsine(), "dense": dense(2)}
+SKLEARN, SKLEARN_EACH = "scikit-learn, rbf", "scikit-learn, rbf, each feature"
+N_RESTARTS = 1
+USUAL = {"sets": SETS, "splits": range(20), "n_learned": 2000, "n_train": 10_000}
+QUICK = {"sets": SETS[:2], "splits": [0], "n_learned": 150, "n_train": 150}
 SCORES = ("rmse", "nlpd", "coverage", "fit_cpu_seconds")
-N_LEARNED, N_TRAIN = 2000, 10_000
-FEW = 150  # samples of a quick run
+# Table 6.1 and 6.2: root mean squared error, negative log likelihood.
+_METHODS = ("functional MCMC", "Wasserstein prior", "deep ensembles")
+_TABLES: dict[str, tuple[tuple[float, float], ...]] = {
+    "boston": ((2.73, 2.45), (2.83, 2.48), (3.69, 3.19)),
+    "concrete": ((4.06, 2.74), (4.80, 3.03), (3.07, 3.07)),
+    "energy": ((0.48, 0.80), (0.34, 0.35), (1.37, 2.07)),
+    "kin8nm": ((0.04, -1.46), (0.06, -1.23), (0.06, -1.32)),
+    "power_plant": ((3.24, 2.73), (3.72, 2.74), (3.86, 2.74)),
+    "protein": ((3.61, 2.73), (3.65, 2.75), (4.45, 2.80)),
+    "wine_red": ((0.60, 0.76), (0.60, 0.92), (0.62, 1.08)),
+}
+REPORTED = {
+    name: {
+        f"Tables 6.1, 6.2, {method}": scores
+        for method, scores in zip(_METHODS, figures, strict=True)
+    }
+    for name, figures in _TABLES.items()
+}
 
 
-def main() -> None:
-    """Measure, print and save."""
-    options = parse()
-    record = read(options.output, "regression")
-    record |= {"versions": versions(), "machine": machine()}
-    rows = record["regression"]
+def options(add: Any) -> None:
+    add("--sets", nargs="+", choices=SETS)
+    add("--splits", nargs="+", type=int)
+
+
+def run(options: Any, record: Record) -> None:
     for name in options.sets:
-        for split in filter(SPLITS.get(name, range(20)).__contains__, options.splits):
-            table = load(name, split).first(options.n_train)
+        for split in splits(name, options.splits):
+            table = numbers(name, split).first(options.n_train)
             place = {"set": name, "split": split, "n_train": len(table.y)}
             for method, row in measure(table, options.n_learned):
-                put(rows, dated(place | {"method": method} | row), *KEYS)
-                save(options.output, record)
-        print_set([row for row in rows if row["set"] == name], name)
-    if options.output:
-        print(f"\nwritten to {options.output}")
-
-
-def parse() -> Any:
-    """Return the options."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add = parser.add_argument
-    add("--sets", nargs="+", choices=SETS, default=list(SETS))
-    add("--splits", nargs="+", type=int, default=range(20))
-    add("--quick", action="store_true", help="a few samples of two sets, a minute")
-    add("--output", type=Path, help="by default results/regression.json if not quick")
-    options = parser.parse_args()
-    options.n_learned = FEW if options.quick else N_LEARNED
-    options.n_train = FEW if options.quick else N_TRAIN
-    if options.quick:
-        options.sets, options.splits = options.sets[:2], options.splits[:1]
-    elif not options.output:
-        options.output = RESULTS
-    return options
+                record.add("regression", place | {"method": method} | row)
+        print_set(record.rows("regression", set=name), name)
 
 
 def print_set(rows: list[Figures], name: str) -> None:
     """Print means over the splits, with what was reported below."""
     n_splits = len({row["split"] for row in rows})
-    print(
-        f"\n{name}: means over {n_splits} split{'s' if n_splits > 1 else ''} of "
-        f"{rows[0]['n_train']} training samples"
-    )
-    heads = ("RMSE", "NLPD", "in 95 %", "CPU s")
-    print(f"{'':<36}" + "".join(f"{head:>10}" for head in heads))
-    for method in dict.fromkeys(row["method"] for row in rows):
-        own = [row for row in rows if row["method"] == method]
-        means = (statistics.fmean(row[score] for row in own) for score in SCORES)
-        told = "{:>10.3f}{:>10.3f}{:>10.3f}{:>10.1f}".format(*means)
-        print(f"{method:<36}{told}", flush=True)
-    for method, figures in REPORTED_REGRESSION.get(name, {}).items():
-        print(f"{method:<36}" + "".join(f"{value:>10}" for value in figures))
+    print(f"\n{name}: means over {n_splits} splits, {rows[0]['n_train']} samples")
+    show("", ("RMSE", "NLPD", "in 95 %", "CPU s"), 36)
+    show_means(rows, SCORES, 36)
+    for method, figures in REPORTED.get(name, {}).items():
+        show(method, figures, 36)
 
 
-if __name__ == "__main__":
-    main()
+def measure(table: Samples, n_learned: int) -> Iterator[tuple[str, Figures]]:
+    """Yield name and scores; kernels are learned on the first samples of the table."""
+    rows = {name: _ours(kernel, table, n_learned) for name, kernel in OURS.items()}
+    yield from rows.items()
+    best = max(rows.values(), key=lambda row: row["evidence"])
+    total = sum(row["fit_cpu_seconds"] for row in rows.values())
+    yield CHOSEN, best | {"fit_cpu_seconds": total}
+    one, each = RBF(1.0, (1e-2, 1e3)), RBF(np.ones(table.X.shape[1]), (1e-2, 1e3))
+    for name, kernel in ((SKLEARN, one), (SKLEARN_EACH, each)):
+        yield name, _theirs(kernel, table, n_learned)
+
+
+def _ours(kernel: Any, table: Samples, n_learned: int) -> Figures:
+    few = table.first(n_learned)
+    watch = Stopwatch()
+    learned = ConvNetGPRegressor(
+        kernel,
+        optimizer="evidence",
+        n_restarts_optimizer=N_RESTARTS,
+        noise_variance="evidence",
+        dtype="float64",
+        random_state=0,
+    ).fit(few.X, few.y)
+    gp = learned
+    if len(table.y) > n_learned:
+        gp = ConvNetGPRegressor(
+            learned.kernel_, noise_variance=learned.noise_variance_, dtype="float64"
+        ).fit(table.X, table.y)
+    seconds = watch.read()["cpu_seconds"]
+    mean, std = gp.predict_latent(table.X_test, return_std=True, noise=True)
+    return {
+        "kernel": repr(gp.kernel_),
+        "noise_variance": gp.noise_variance_,
+        "evidence": learned.log_marginal_likelihood(),
+        "fit_cpu_seconds": seconds,
+    } | judge_numbers(table.y_test, mean, std)
+
+
+def _theirs(kernel: Any, table: Samples, n_learned: int) -> Figures:
+    few = table.first(n_learned)
+    whole = ConstantKernel(1.0, (1e-2, 1e4)) * kernel + WhiteKernel(0.1, (1e-8, 1e1))
+    settings = {"normalize_y": True, "random_state": 0}
+    watch = Stopwatch()
+    with unwarned():
+        gp = GaussianProcessRegressor(
+            whole, n_restarts_optimizer=N_RESTARTS, **settings
+        ).fit(few.X, few.y)
+        # Of targets that it has scaled.
+        evidence = gp.log_marginal_likelihood_value_ - len(few.y) * np.log(few.y.std())
+        if len(table.y) > n_learned:
+            gp = GaussianProcessRegressor(gp.kernel_, optimizer=None, **settings)
+            gp.fit(table.X, table.y)
+    seconds = watch.read()["cpu_seconds"]
+    mean, std = gp.predict(table.X_test, return_std=True)
+    return {
+        "kernel": repr(gp.kernel_),
+        "evidence": float(evidence),
+        "fit_cpu_seconds": seconds,
+    } | judge_numbers(table.y_test, mean, std)

@@ -1,7 +1,6 @@
-"""Under attack and away from the data: a process beside a trained network.
+"""What do a process and a trained network say under attack, and away from the data?
 
-    SKCONVGP_DATA=<folder with mnist.npz and cifar10.npz> \\
-        python benchmarks/robustness.py
+    SKCONVGP_DATA=<folder with mnist.npz, cifar10.npz> python -m benchmarks robustness
 
 Nearly all of the time is for derivatives by the pixels. A process with the covariance
 of three convolutional layers and a small network of as many, trained by gradient
@@ -10,34 +9,31 @@ when each pixel is moved by at most epsilon to where the cross-entropy rises, in
 step or many; and how well entropy and deviation tell images of another kind from
 digits, as areas under the curve.
 
-    python benchmarks/robustness.py --quick
-    python benchmarks/robustness.py --attacks fgsm
-
-Prints tables and writes benchmarks/results/robustness.json. A quick run writes only
-what --output names.
+    python -m benchmarks robustness --quick
+    python -m benchmarks robustness --attacks fgsm
 """
 
-import argparse
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from completing.measure import number
-from completing.report import dated, put, save
 from numpy.typing import NDArray
-from peers.machine import machine, versions
 from scipy.stats import entropy
 from sklearn.metrics import roc_auc_score
 from torch import nn
 
+from benchmarks.data import images
+from benchmarks.measure import Record, number
+from benchmarks.report import show
 from skconvgp import ConvNetGPClassifier
-from skconvgp.datasets import fetch_cifar10, fetch_mnist
+from skconvgp.datasets import fetch_cifar10
 from skconvgp.kernels import three_layer_convnet
 from skconvgp.metrics import robustness_curve
 
-RESULTS = Path(__file__).parent / "results" / "robustness.json"
+PARTS = {"curves": ("model", "attack"), "kinds": ("model", "score")}
+USUAL = {"n_train": 1000, "n_test": 100, "n_steps": 40}
+QUICK = {"n_train": 200, "n_test": 20, "n_steps": 3}
 NOISE = 1e-4
 EPSILONS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3)
 CHANNELS, EPOCHS, BATCH, RATE = 32, 40, 50, 1e-3
@@ -98,71 +94,49 @@ class TrainedNetwork:
         return gradient
 
 
-def main() -> None:
-    """Measure, print and save."""
-    options = parse()
-    X, y = fetch_mnist(n_samples=options.n_train, return_X_y=True)
-    X_test, y_test = fetch_mnist(
-        subset="test", n_samples=options.n_test, return_X_y=True
-    )
-    record = {"versions": versions(), "machine": machine(), "curves": [], "kinds": []}
-    models = {
-        PROCESS: ConvNetGPClassifier(three_layer_convnet(), noise_variance=NOISE).fit(
-            X, y
-        ),
-        NETWORK: TrainedNetwork(10, X.shape[-1]).fit(X, y),
-    }
-    setting = {"n_train": len(y), "n_test": len(y_test)}
-    print(f"{len(y)} training images, {len(y_test)} test images\n")
-    print(f"{'':<34}" + "".join(f"{epsilon:>8}" for epsilon in EPSILONS))
+def options(add: Any) -> None:
+    add("--attacks", nargs="+", choices=("fgsm", "pgd"), default=["fgsm", "pgd"])
+    add("--n-train", type=int, help="training images")
+    add("--n-test", type=int, help="test images")
+    add("--n-steps", type=int, help="of the attack in many steps")
+
+
+def run(options: Any, record: Record) -> None:
+    digits = images("mnist", options.n_train, options.n_test)
+    gp = ConvNetGPClassifier(three_layer_convnet(), noise_variance=NOISE)
+    network = TrainedNetwork(10, digits.X.shape[-1])
+    models = {PROCESS: gp, NETWORK: network}
+    setting = {"n_train": len(digits.y), "n_test": len(digits.y_test)}
+    print(f"{setting['n_train']} training images, {setting['n_test']} test images\n")
+    show("", EPSILONS, 34, 8)
     for name, model in models.items():
+        model.fit(digits.X, digits.y)
         for attack in options.attacks:
             curve = robustness_curve(
-                model, X_test, y_test, EPSILONS, attack=attack, n_steps=options.n_steps
+                model,
+                digits.X_test,
+                digits.y_test,
+                EPSILONS,
+                attack=attack,
+                n_steps=options.n_steps,
             )
             row = {"model": name, "attack": attack}
             row |= {key: list(map(number, values)) for key, values in curve.items()}
-            put(record["curves"], dated(row | setting), "model", "attack")
-            save(options.output, record)
+            record.add("curves", row | setting)
             for key in ("accuracy", "entropy", "variance"):
-                told = "".join(f"{value:>8.3f}" for value in curve[key])
-                print(f"{f'{name}, {attack}':<24}{key:<10}{told}")
-    kinds = other_kinds(X_test)
-    print(f"\n{'area under the curve':<28}" + "".join(f"{kind:>12}" for kind in kinds))
+                show(f"{name}, {attack}, {key}", curve[key], 34, 8)
+    kinds = other_kinds(digits.X_test)
+    print()
+    show("area under the curve", kinds, 28, 12)
     for name, model in models.items():
-        own = scores(model, X_test)
-        for score in own:
+        for score, own in scores(model, digits.X_test).items():
             areas = {
-                kind: area(own[score], scores(model, images)[score])
-                for kind, images in kinds.items()
+                kind: area(own, scores(model, others)[score])
+                for kind, others in kinds.items()
             }
             row = {"model": name, "score": score, "areas": areas}
-            put(record["kinds"], dated(row | setting), "model", "score")
-            save(options.output, record)
-            told = "".join(f"{value:>12.3f}" for value in areas.values())
-            print(f"{f'{name}, {score}':<28}{told}")
-    if options.output:
-        print(f"\nwritten to {options.output}")
-
-
-def parse() -> Any:
-    """Return the options."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add = parser.add_argument
-    add("--attacks", nargs="+", choices=("fgsm", "pgd"), default=["fgsm", "pgd"])
-    add("--n-train", type=int, default=1000, help="training images")
-    add("--n-test", type=int, default=100, help="test images")
-    add("--n-steps", type=int, default=40, help="of the attack in many steps")
-    add("--quick", action="store_true", help="few images and steps: a minute")
-    add("--output", type=Path, help="by default results/robustness.json if not quick")
-    options = parser.parse_args()
-    if options.quick:
-        options.n_train, options.n_test, options.n_steps = 200, 20, 3
-    elif not options.output:
-        options.output = RESULTS
-    return options
+            record.add("kinds", row | setting)
+            show(f"{name}, {score}", areas.values(), 28, 12)
 
 
 def other_kinds(X: Images) -> dict[str, Images]:
@@ -195,7 +169,3 @@ def area(own: Images, others: Images) -> float:
 
 def _tensor(X: Images) -> torch.Tensor:
     return torch.from_numpy(np.ascontiguousarray(X, dtype=np.float32))
-
-
-if __name__ == "__main__":
-    main()

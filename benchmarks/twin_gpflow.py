@@ -1,9 +1,9 @@
-"""The bound of variational inference, by this package and by GPflow, for the same q.
+"""Does GPflow have the same bound of variational inference, for the same q?
 
 GPflow needs TensorFlow and has an environment of its own. There the second line runs:
 
-    python benchmarks/twin_gpflow.py write twin.npz
-    python benchmarks/twin_gpflow.py check twin.npz
+    python -m benchmarks twin_gpflow write twin.npz
+    python -m benchmarks twin_gpflow check twin.npz
 
 The first line fits PatchGPClassifier to some digits and writes images, inducing patches
 and q. The second one gives them to GPflow's SVGP with the kernel `Convolutional` and
@@ -13,8 +13,6 @@ by P, so that its variance is P times as large. It clips probabilities of the ro
 at 1e-4 and integrates with 20 nodes, so that bounds of the robust-max agree less well.
 """
 
-import argparse
-import json
 import math
 import warnings
 from pathlib import Path
@@ -22,7 +20,9 @@ from typing import Any
 
 import numpy as np
 
-RESULTS = Path(__file__).parent / "results" / "twin_gpflow.json"
+from benchmarks import report
+from benchmarks.report import RESULTS
+
 SIDE, PATCH, LENGTH, EPSILON = 8, 5, 1.5, 1e-3
 CASES = {"bernoulli": (3, 8), "robustmax": (0, 1, 2)}
 N, M, AMPLITUDE = 60, 6, 4.0
@@ -115,19 +115,4 @@ def check(path: Path) -> None:
         print(
             f"{name}: here {ours:.8g}, GPflow {theirs:.8g}, {theirs - ours:.2g} apart"
         )
-    RESULTS.write_text(json.dumps(record, indent=1) + "\n")
-
-
-def main() -> None:
-    """Write or check."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("what", choices=["write", "check"])
-    parser.add_argument("path", type=Path)
-    options = parser.parse_args()
-    (write if options.what == "write" else check)(options.path)
-
-
-if __name__ == "__main__":
-    main()
+    report.write(RESULTS / "twin_gpflow.json", record)

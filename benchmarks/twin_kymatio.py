@@ -1,9 +1,9 @@
-"""Scattering coefficients and their time, by this package and by Kymatio 0.3.
+"""Does Kymatio 0.3 have the same scattering coefficients, and in what time?
 
 Kymatio needs SciPy < 1.15 and has an environment of its own, with NumPy and torch:
 
-    python benchmarks/twin_kymatio.py write twin.npz  # in the environment of Kymatio
-    python benchmarks/twin_kymatio.py check twin.npz  # in that of this package
+    python -m benchmarks twin_kymatio write twin.npz  # in the environment of Kymatio
+    python -m benchmarks twin_kymatio check twin.npz  # in that of this package
 
 The first line writes random images and Kymatio's coefficients in double precision, and
 its seconds for colour images of 32 x 32 pixels in single precision on one thread, with
@@ -12,7 +12,6 @@ benchmarks/results/twin_kymatio.json. Kymatio has 3.1415 in the place of pi in t
 factor of each filter; errors are given as they are, and with that factor taken out.
 """
 
-import argparse
 import json
 import math
 import time
@@ -22,7 +21,9 @@ from typing import Any
 
 import numpy as np
 
-RESULTS = Path(__file__).parent / "results" / "twin_kymatio.json"
+from benchmarks import report
+from benchmarks.report import RESULTS
+
 CASES = [(32, 32, 2, 8), (28, 28, 2, 8), (33, 30, 3, 6), (96, 96, 4, 8), (9, 11, 2, 3)]
 N_TIMED, REPEATS = 96, 5
 
@@ -95,19 +96,4 @@ def check(path: Path) -> None:
         **{key[3:]: float(file[key]) for key in file if key.startswith("ms_")},
     }
     print(json.dumps(record, indent=1))
-    RESULTS.write_text(json.dumps(record, indent=1) + "\n")
-
-
-def main() -> None:
-    """Write or check."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("what", choices=["write", "check"])
-    parser.add_argument("path", type=Path)
-    options = parser.parse_args()
-    (write if options.what == "write" else check)(options.path)
-
-
-if __name__ == "__main__":
-    main()
+    report.write(RESULTS / "twin_kymatio.json", record)

@@ -104,8 +104,8 @@ plt.show()
 # Changes by a tenth of the range of a pixel cost nearly twenty points of accuracy, and
 # changes by two tenths nearly all of it. PGD is more effective than FGSM. Here smaller
 # changes mislead the network. On MNIST it is the other way round
-# (``benchmarks/robustness.py``), and neither model is safe. The RBF kernel resists a
-# little longer.
+# (``python -m benchmarks robustness``), and neither model is safe. The RBF kernel
+# resists a little longer.
 #
 # The entropy of a process first rises, because the images approach the border between
 # two classes. With FGSM it stays high: the latent variance has grown, too, and the

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from peers.networks import (
+from benchmarks.peers.networks import (
     BIAS_VARIANCE,
     BLOCKS,
     DEPTH,
@@ -17,7 +17,7 @@ from peers.networks import (
     KERNEL_SIZE,
     WEIGHT_VARIANCE,
 )
-from peers.pipe import serve_blocks, settings
+from benchmarks.peers.pipe import serve_blocks, settings
 
 
 def import_kernels(checkout: Path) -> Any:

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from peers.networks import MULTIPLY_ADDS
-from peers.pipe import serve, settings
+from benchmarks.peers.networks import MULTIPLY_ADDS
+from benchmarks.peers.pipe import serve, settings
 
 N_ADDITIONS = 4_000_000
 N_VECTORS = 400_000

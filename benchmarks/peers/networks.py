@@ -2,6 +2,7 @@
 
 from math import prod
 
+MAIN = "convnet", "mnist"  # the network and images that other codes have published
 # Of `convnet()`: variances per location, as in the published configuration.
 DEPTH, KERNEL_SIZE = 7, 7
 WEIGHT_VARIANCE, BIAS_VARIANCE = 2.79, 7.86

@@ -9,7 +9,7 @@ import neural_tangents as nt
 import numpy as np
 from neural_tangents import stax
 
-from peers.networks import (
+from benchmarks.peers.networks import (
     BIAS_VARIANCE,
     BLOCKS,
     DEPTH,
@@ -17,8 +17,8 @@ from peers.networks import (
     KERNEL_SIZE,
     WEIGHT_VARIANCE,
 )
-from peers.pipe import serve_blocks, settings
-from peers.pooled import POOLED, POOLED_SIZE, POOLED_VARIANCE
+from benchmarks.peers.pipe import serve_blocks, settings
+from benchmarks.peers.pooled import POOLED, POOLED_SIZE, POOLED_VARIANCE
 
 
 def convnet() -> Any:

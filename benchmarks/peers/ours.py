@@ -1,27 +1,18 @@
 """Runner of skconvgp: rates, values, a whole matrix with its memory, gradients."""
 
-import ctypes
-import gc
-import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
 import skconvgp
-from peers.machine import versions
-from peers.pipe import Stopwatch, serve, settings
+from benchmarks.measure import Stopwatch, forget_peak, size, versions
+from benchmarks.models import NETWORKS
+from benchmarks.peers.pipe import serve, settings
 from skconvgp.backends import _fused_cpu
-from skconvgp.kernels import convnet, residual_convnet, resnet32
+from skconvgp.kernels import convnet
 
 WARM_UP = 32  # images before the first measurement of a process
-STATUS = Path("/proc/self/status")
-KERNELS = {
-    "convnet": convnet,
-    "residual_convnet": residual_convnet,
-    "resnet32": resnet32,
-}
 # Both variances shared by all layers, one of them, or one of each for every layer.
 WITH_PARAMETERS = {
     1: lambda: convnet(bias_variance_bounds="fixed"),
@@ -37,7 +28,7 @@ class Runner:
         torch.set_num_threads(given["n_threads"])
         _fused_cpu.INSTRUCTION_SET = given["instruction_set"]
         self._images = np.load(given["images"])
-        self._kernel = KERNELS[given["network"]]()
+        self._kernel = NETWORKS[given["network"]]()
         self._options = {name: given[name] for name in ("backend", "dtype")}
 
     def measure(self, n: int) -> dict[str, Any]:
@@ -88,24 +79,6 @@ class Runner:
 def n_pairs(images: Any) -> int:
     """Return how many different entries the symmetric matrix has."""
     return len(images) * (len(images) + 1) // 2
-
-
-def size(name: str) -> int:
-    """Return one of the sizes that the system tells about this process, bytes."""
-    found = re.search(name + r":\s+(\d+)", STATUS.read_text())
-    assert found
-    return int(found[1]) * 1024
-
-
-def forget_peak() -> int | None:
-    """Forget the peak size so far; return the size now, None where it is not told."""
-    gc.collect()
-    try:
-        ctypes.CDLL(None).malloc_trim(0)
-        Path("/proc/self/clear_refs").write_text("5")
-    except (AttributeError, OSError):
-        return None
-    return size("VmRSS")
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).resolve().parent.parent
+FOLDER = Path(__file__).resolve().parents[2]
 ONE_THREAD = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 
 
@@ -36,7 +36,7 @@ class Worker:
         }
         given = settings | {"n_threads": n_threads}
         self._process = subprocess.Popen(
-            [python, "-m", f"peers.{module}", json.dumps(given)],
+            [python, "-m", f"benchmarks.peers.{module}", json.dumps(given)],
             cwd=FOLDER,
             env=_environment(n_threads),
             stdin=subprocess.PIPE,
@@ -84,11 +84,11 @@ class Stopwatch:
     def __init__(self) -> None:
         self._start = time.perf_counter(), time.process_time()
 
-    def read(self) -> dict[str, float]:
+    def read(self, prefix: str = "") -> dict[str, float]:
         """Return both since the start."""
         return {
-            "seconds": time.perf_counter() - self._start[0],
-            "cpu_seconds": time.process_time() - self._start[1],
+            f"{prefix}seconds": time.perf_counter() - self._start[0],
+            f"{prefix}cpu_seconds": time.process_time() - self._start[1],
         }
 
 
@@ -136,6 +136,12 @@ def serve_blocks(
         return {}
 
     serve({"measure": measure, "values": values, "versions": lambda: versions})
+
+
+def rate(row: dict[str, Any], clock: str) -> float:
+    """Return the best pairs per second of one code; of several threads by the wall."""
+    key = "seconds" if row["n_threads"] > 1 else clock
+    return max(run["pairs"] / run[key] for run in row["runs"])
 
 
 def _environment(n_threads: int) -> dict[str, str]:

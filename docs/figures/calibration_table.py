@@ -16,11 +16,12 @@ from speed_table import BENCHMARKS, list_table, read_record
 RESULTS = BENCHMARKS / "results" / "calibration.json"
 REGRESSION = BENCHMARKS / "results" / "regression.json"
 
-from calibrating.source import REPORTED, REPORTED_REGRESSION  # noqa: E402
+from benchmarks.calibration.source import REPORTED  # noqa: E402
+from benchmarks.regression import REPORTED as REPORTED_REGRESSION  # noqa: E402
 
 MISSING = (
     "The figures of {what} have not been measured for this build of the documentation. "
-    "``python benchmarks/{script}.py`` measures them.\n"
+    "``python -m benchmarks {script}`` measures them.\n"
 )
 EMPHASIZED = ("default", "largest evidence")
 

@@ -14,7 +14,7 @@ RESULTS = BENCHMARKS / "results" / "binary_codes.json"
 
 MISSING = (
     "The figures have not been measured for this build of the documentation. "
-    "``python benchmarks/binary_codes.py`` measures them.\n"
+    "``python -m benchmarks binary_codes`` measures them.\n"
 )
 DATA = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 NAMES = {

@@ -12,11 +12,11 @@ from speed_table import BENCHMARKS, list_table, read_record
 
 RESULTS = BENCHMARKS / "results" / "completion.json"
 
-from completing.source import find_reported  # noqa: E402
+from benchmarks.completion.published import find_reported  # noqa: E402
 
 MISSING = (
     "The figures have not been measured for this build of the documentation. "
-    "``python benchmarks/completion.py`` measures them.\n"
+    "``python -m benchmarks completion`` measures them.\n"
 )
 HEADER = [
     "Strategy",

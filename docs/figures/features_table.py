@@ -16,7 +16,7 @@ FITS = BENCHMARKS / "results" / "feature_fits.json"
 
 MISSING = (
     "The figures have not been measured for this build of the documentation. "
-    "``python benchmarks/features.py`` and ``feature_fits.py`` measure them.\n"
+    "``python -m benchmarks features`` and ``feature_fits`` measure them.\n"
 )
 KERNELS = {
     "rbf": "``rbf()``, 5000 images",

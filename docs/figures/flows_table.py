@@ -15,7 +15,7 @@ RESULTS = BENCHMARKS / "results" / "flows.json"
 
 MISSING = (
     "The figures have not been measured for this build of the documentation. "
-    "``python benchmarks/flows.py`` measures them.\n"
+    "``python -m benchmarks flows`` measures them.\n"
 )
 DATA = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 STARTS = "log-uniform"

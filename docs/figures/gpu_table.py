@@ -12,8 +12,8 @@ from speed_table import BENCHMARKS, list_table, read_record
 
 RESULTS = BENCHMARKS / "results" / "gpu.json"
 
-from on_gpu.mnist import is_complete  # noqa: E402
-from on_gpu.report import (  # noqa: E402
+from benchmarks.gpu.mnist import is_complete  # noqa: E402
+from benchmarks.gpu.report import (  # noqa: E402
     GIBIBYTE,
     LARGEST_ERRORS,
     LARGEST_NANOSECONDS,
@@ -44,8 +44,8 @@ MISSING = """\
    What has not: loading and launching through the driver; what a card has in the place
    of arrays, its shuffles, fused multiply-adds, minima, and approximate roots and
    reciprocals; ``make test-gpu``, several GPUs, the factor of all of MNIST, and
-   ``benchmarks/gpu.py``. The aim is 30 ns a pair, and 120 s for all of MNIST.
-   If you have a card, ``python benchmarks/gpu.py`` tells.
+   ``python -m benchmarks gpu``. The aim is 30 ns a pair, and 120 s for all of MNIST.
+   If you have a card, ``python -m benchmarks gpu`` tells.
 """
 PAIRS = [
     "Network",

@@ -17,7 +17,7 @@ REGRESSION = RESULTS.with_name("regression.json")
 
 MISSING = (
     "The figures have not been measured for this build of the documentation. "
-    "``python benchmarks/neighbors.py`` measures them.\n"
+    "``python -m benchmarks neighbors`` measures them.\n"
 )
 SETS = {
     "protein": ("Protein", 1.0),

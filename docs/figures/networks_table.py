@@ -18,7 +18,7 @@ REGRESSION = RESULTS.with_name("regression.json")
 
 MISSING = (
     "The figures of finite networks have not been measured for this build of the "
-    "documentation. ``python benchmarks/finite_networks.py`` measures them.\n"
+    "documentation. ``python -m benchmarks finite_networks`` measures them.\n"
 )
 SETS = {
     "boston": "Boston",

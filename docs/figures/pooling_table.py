@@ -18,7 +18,7 @@ RESULTS = BENCHMARKS / "results" / "pooling.json"
 
 MISSING = (
     "The figures have not been measured for this build of the documentation. "
-    "``python benchmarks/pooling.py`` measures them.\n"
+    "``python -m benchmarks pooling`` measures them.\n"
 )
 DATA = {
     "mnist": "MNIST",

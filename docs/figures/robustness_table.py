@@ -15,7 +15,7 @@ RESULTS = BENCHMARKS / "results" / "robustness.json"
 
 MISSING = (
     "The figures have not been measured for this build of the documentation. "
-    "``python benchmarks/robustness.py`` measures them.\n"
+    "``python -m benchmarks robustness`` measures them.\n"
 )
 ATTACKS = {"fgsm": "one step", "pgd": "many steps"}
 

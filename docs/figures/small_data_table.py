@@ -17,7 +17,7 @@ RESULTS = BENCHMARKS / "results" / "small_data.json"
 
 MISSING = (
     "The figures have not been measured for this build of the documentation. "
-    "``python benchmarks/small_data.py --sizes 500 1000 5000`` measures them.\n"
+    "``python -m benchmarks small_data --sizes 500 1000 5000`` measures them.\n"
 )
 DATA = {"digits": "Digits of 8x8 pixels", "mnist": "MNIST", "cifar10": "CIFAR-10"}
 NAMES = {

@@ -11,10 +11,10 @@ from typing import Any
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 RESULTS = BENCHMARKS / "results" / "fused_cpu.json"
-sys.path.insert(0, str(BENCHMARKS))
+sys.path.insert(0, str(BENCHMARKS.parent))
 
-from peers.networks import CYCLES, n_activations  # noqa: E402
-from peers.report import MAIN, rate  # noqa: E402
+from benchmarks.peers.networks import CYCLES, MAIN, n_activations  # noqa: E402
+from benchmarks.peers.pipe import rate  # noqa: E402
 
 __all__ = [
     "BENCHMARKS",
@@ -30,7 +30,7 @@ __all__ = [
 
 MISSING = (
     "The figures have not been measured for this build of the documentation. "
-    "``python benchmarks/fused_cpu.py`` measures them.\n"
+    "``python -m benchmarks fused_cpu`` measures them.\n"
 )
 NAMES = {
     "ours": "**fused**",

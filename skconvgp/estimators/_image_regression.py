@@ -164,7 +164,7 @@ class ImageRegressor(GPRegressor):
     three channels, and of its mirror image if these are averaged over, and then the
     responses to inducing patches: 12 to 25 milliseconds of a core for a photograph of
     32x32 pixels and 500 to 5000 training images, and 0.3 to 3 for a digit of 28x28
-    pixels (``benchmarks/small_data.py``).
+    pixels (``python -m benchmarks small_data``).
 
     Time grows with the square of the number n of images for covariances and with n^3
     for the choice of weights and noise. A fit holds up to 13 matrices of n^2 numbers

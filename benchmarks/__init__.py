@@ -1,0 +1,1 @@
+"""Questions about speed, accuracy and calibration, each with a file of results."""

@@ -1,1 +1,0 @@
-"""How far probabilities and intervals can be believed."""

@@ -1,1 +1,0 @@
-"""What `completion.py` measures, one module for each kind of figure."""

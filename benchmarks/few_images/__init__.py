@@ -1,1 +1,0 @@
-"""What classifiers make of a few hundred or thousand images."""

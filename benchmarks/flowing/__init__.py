@@ -1,1 +1,0 @@
-"""What `flows.py` measures, one module for each kind of figure."""

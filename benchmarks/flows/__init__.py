@@ -1,0 +1,240 @@
+"""What does it cost and what is it worth that kernels learn themselves?
+
+    SKCONVGP_DATA=<folder with mnist.npz and cifar10.npz> python -m benchmarks flows
+
+Takes about two hours on two cores, nearly all of it for the network of seven layers.
+Learns two variances from five random starts, with every optimiser and the same number
+of kernel evaluations, beside the best random start, the published variances, and
+marginal likelihood and leave-one-out in the place of rho. Then the seconds of a step
+beside those of Bin Khalid 2022, and the memory of one gradient where its autodiff
+failed. All choices are made on validation images. Each part can run alone:
+
+    python -m benchmarks flows --quick
+    python -m benchmarks flows --parts learn --data mnist --networks 7-layer
+    python -m benchmarks flows --parts learn --methods adam-l2 bayesian-l2
+    python -m benchmarks flows --parts learn --starts uniform      # as the source's
+    python -m benchmarks flows --parts steps memory
+"""
+
+from typing import Any
+
+from benchmarks.data import FETCH, Validated
+from benchmarks.flows.learn import Plan, judge_kernel, judge_way, learn
+from benchmarks.flows.memory import peak_bytes
+from benchmarks.flows.methods import Method, methods, usual
+from benchmarks.flows.networks import (
+    LOG_UNIFORM,
+    NETWORKS,
+    UNIFORM,
+    draw_starts,
+    load,
+    published,
+)
+from benchmarks.flows.published import (
+    AUTODIFF_FAILED,
+    AUTOGRAD,
+    BATCHES,
+    BAYESIAN,
+    DIFFERENCES,
+    EXACT,
+    PROFILE_BATCH,
+    PROFILE_STEPS,
+    SEVEN,
+    THREE,
+    reported,
+)
+from benchmarks.flows.steps import profile, time_steps
+from benchmarks.flows.tables import (
+    RANDOM,
+    comparable,
+    learn_targets,
+    memory_targets,
+    print_memory,
+    print_method,
+    print_profile,
+    print_profile_head,
+    print_setting,
+    print_source,
+    print_step,
+    print_steps_head,
+    print_way,
+    ways,
+)
+from benchmarks.measure import Record
+from benchmarks.report import Figures, Target, put
+
+PARTS = {
+    "learn": ("data", "network", "starts", "method", "start"),
+    "ways": ("data", "network", "starts", "method"),
+    "steps": ("network", "method", "batch"),
+    "profile": ("network", "method", "batch"),
+    "memory": ("network", "gradient", "batch"),
+}
+USUAL = {
+    "n_starts": 5,
+    "budget": 320,
+    "n_pool": 2000,
+    "batch": 600,
+    "sizes": [500, 1000, 2000, 5000],
+    "n_new": 1000,
+    "step_batches": (AUTODIFF_FAILED, *BATCHES),
+    "profile_batch": PROFILE_BATCH,
+    "memory_batch": 2400,
+}
+QUICK = {
+    "n_starts": 2,
+    "budget": 48,
+    "n_pool": 200,
+    "batch": 60,
+    "sizes": [100, 200],
+    "n_new": 200,
+    "step_batches": (60,),
+    "profile_batch": 40,
+    "memory_batch": 120,
+}
+N_FIXED = 4
+STEP_METHODS = (EXACT, DIFFERENCES, BAYESIAN, AUTOGRAD)
+
+
+def options(add: Any) -> None:
+    add("--parts", nargs="+", choices=MEASURE, default=list(MEASURE))
+    add("--data", nargs="+", choices=FETCH, default=list(FETCH))
+    add("--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS))
+    add("--methods", nargs="+", choices=methods(), default=usual(), metavar="METHOD")
+    add(
+        "--starts",
+        choices=(LOG_UNIFORM, UNIFORM),
+        default=LOG_UNIFORM,
+        help="how they are drawn; the source's are uniform",
+    )
+    add("--n-starts", type=int, help="where learning begins")
+    add("--budget", type=int, help="kernel evaluations of a start")
+    add("--n-pool", type=int, help="training images that are learned from")
+    add("--batch", type=int, help="images in a batch")
+    add("--sizes", nargs="+", type=int, help="training images of the processes")
+    add("--n-new", type=int, help="images for validation, and for tests")
+
+
+def is_trial(options: Any) -> bool:
+    return any(getattr(options, name, None) for name in USUAL)
+
+
+def run(options: Any, record: Record) -> list[Target]:
+    record.write(source=reported())
+    options.plan = Plan(
+        options.budget,
+        options.n_pool,
+        options.batch,
+        N_FIXED,
+        tuple(options.sizes),
+        sorted(options.sizes)[1] if len(options.sizes) > 1 else options.sizes[0],
+    )
+    found: list[Target] = []
+    for part in options.parts:
+        try:
+            found += MEASURE[part](record, options)
+        except OSError as error:
+            record.leave_out(part, error)
+    return found if options.is_whole else []
+
+
+def measure_all_learning(record: Record, options: Any) -> list[Any]:
+    """Learn on all images with all networks; return what is required."""
+    print_source()
+    found = []
+    for data in options.data:
+        split = load(data, max(options.plan.sizes), options.n_new)
+        for network in options.networks:
+            found += measure_learning(data, network, split, record, options)
+    return found
+
+
+def measure_learning(
+    data: str, network: str, split: Validated, record: Record, options: Any
+) -> list[Any]:
+    """Learn with every method from every start; return what is required."""
+    plan, kernel = options.plan, NETWORKS[network]()
+    setting = {"data": data, "network": network, "starts": options.starts}
+    name = f"{data}, {network}"
+    if options.starts != LOG_UNIFORM:
+        name += f", {options.starts} starts"
+    starts = draw_starts(options.starts, options.n_starts)
+    print_setting(name, plan, len(starts))
+
+    def rows() -> list[Figures]:
+        return comparable(record.rows("learn"), plan, **setting)
+
+    def add(method: str, start: int | None, row: Figures) -> None:
+        told = setting | {"method": method, "start": start} | row
+        record.add("learn", told)
+
+    for i, theta in enumerate(starts):
+        found = judge_kernel(kernel.with_theta(theta), split, plan.sizes)
+        add(RANDOM, i, {"theta": theta.tolist(), "accuracies": found})
+    print_method(rows(), RANDOM, plan.sizes, options.n_new)
+    for method, fixed in published(network).items():
+        add(method, None, {"accuracies": judge_kernel(fixed, split, plan.sizes)})
+        print_method(rows(), method, plan.sizes, options.n_new)
+    for method in options.methods:
+        for i, theta in enumerate(starts):
+            add(
+                method,
+                i,
+                learn_and_judge(kernel, methods()[method], theta, split, plan),
+            )
+        print_method(rows(), method, plan.sizes, options.n_new)
+    print_way(rows(), plan, options.n_new)
+    for row in ways(rows(), plan, options.n_new):
+        put(record.figures["ways"], setting | row, *PARTS["ways"])
+    record.write()
+    return learn_targets(name, rows(), plan.sizes, options.n_new)
+
+
+def learn_and_judge(
+    kernel: Any, method: Method, start: Any, split: Validated, plan: Plan
+) -> Figures:
+    """Return what was learned, and what it is worth at the end and on the way."""
+    row, log = learn(kernel, method, start, split, plan)
+    learned = kernel.with_theta(row["theta"][: len(start)])
+    return row | {
+        "budget": plan.budget,
+        "accuracies": judge_kernel(learned, split, plan.sizes),
+        "way": judge_way(kernel, start, log, split, plan),
+    }
+
+
+def measure_steps(record: Record, options: Any) -> list[Any]:
+    """Time steps, then profile some; nothing is required of them."""
+    largest = max(*options.step_batches, options.profile_batch)
+    pool = load("mnist", largest, 1).train
+    cases = [(n, m) for n in (THREE, SEVEN) for m in STEP_METHODS]
+    print_steps_head()
+    for network, method in cases:
+        for batch in options.step_batches:
+            row = {"network": network, "method": method, "batch": batch}
+            row |= time_steps(network, method, batch, pool)
+            print_step(record.add("steps", row))
+    print_profile_head(PROFILE_STEPS)
+    batch = options.profile_batch
+    for network, method in cases:
+        if (network, method) == (SEVEN, AUTOGRAD):
+            continue  # the source had no memory for it; it takes ten minutes
+        row = {"network": network, "method": method, "batch": batch}
+        row |= profile(network, method, batch, PROFILE_STEPS, pool.first(batch))
+        print_profile(record.add("profile", row))
+    return []
+
+
+def measure_memory(record: Record, options: Any) -> list[Any]:
+    """Measure the peak of one gradient; return what is required."""
+    row = {"network": SEVEN, "gradient": "exact", "batch": options.memory_batch}
+    row["bytes"] = peak_bytes(**row)
+    print_memory(record.add("memory", row), AUTODIFF_FAILED)
+    return memory_targets([row])
+
+
+MEASURE = {
+    "learn": measure_all_learning,
+    "steps": measure_steps,
+    "memory": measure_memory,
+}

@@ -1,1 +1,0 @@
-"""Processes of nearest neighbours: their settings, tables and Doppler's curve."""
