@@ -31,6 +31,19 @@ FARTHEST = 10.0
 N_SPLITS = {"protein": 5}
 MOST_SPLITS = 20
 
+# Tables 6.1 and 6.2 of Kozyrskiy (2023): root mean squared error, and mean negative log
+# density, by these methods.
+REPORTED_METHODS = ("functional MCMC", "Wasserstein prior", "deep ensembles")
+REPORTED_NUMBERS: dict[str, tuple[tuple[float, float], ...]] = {
+    "boston": ((2.73, 2.45), (2.83, 2.48), (3.69, 3.19)),
+    "concrete": ((4.06, 2.74), (4.80, 3.03), (3.07, 3.07)),
+    "energy": ((0.48, 0.80), (0.34, 0.35), (1.37, 2.07)),
+    "kin8nm": ((0.04, -1.46), (0.06, -1.23), (0.06, -1.32)),
+    "power_plant": ((3.24, 2.73), (3.72, 2.74), (3.86, 2.74)),
+    "protein": ((3.61, 2.73), (3.65, 2.75), (4.45, 2.80)),
+    "wine_red": ((0.60, 0.76), (0.60, 0.92), (0.62, 1.08)),
+}
+
 
 @dataclass(frozen=True)
 class Samples:

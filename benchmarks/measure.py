@@ -39,13 +39,8 @@ LEVEL = 0.95  # of intervals
 class Record:
     """The figures of a question, which are written after each row.
 
-    Parameters
-    ----------
-    options : Namespace
-        Those of the command line: where the file is, and whether rows are kept.
-    parts : dict of str to tuple of str
-        Names of the lists of rows, and the keys that tell their rows apart; a list
-        without keys is begun anew.
+    Its lists of rows are named with the keys that tell their rows apart. A list without
+    keys is begun anew.
     """
 
     def __init__(self, options: Namespace, parts: dict[str, tuple[str, ...]]) -> None:

@@ -90,22 +90,13 @@ LAYERS: dict[str, Callable[..., list[Layer]]] = {
 
 @dataclass(frozen=True)
 class Work:
-    """What counts as work of a network.
+    """What counts as work of a network."""
 
-    Parameters
-    ----------
-    step, reach : int
-        Displacements of the average along an axis, multiples of a step.
-    n_one, n_two : int
-        Images of each side: few if a pair takes long.
-    levels : tuple of (int, int)
-        Sides of maps, and the layers that each of them has.
-    """
-
-    step: int = 1
-    reach: int = 31
-    n_one: int = 1
+    step: int = 1  # displacements of the average along an axis are multiples of it
+    reach: int = 31  # the largest displacement
+    n_one: int = 1  # images of one side, and of the other: few if a pair takes long
     n_two: int = 16
+    # Sides of maps, and the layers that each of them has.
     levels: tuple[tuple[int, int], ...] = ((32, 5),)
 
     @property

@@ -20,7 +20,7 @@ import numpy as np
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-from benchmarks.data import Samples, numbers, splits
+from benchmarks.data import REPORTED_METHODS, REPORTED_NUMBERS, Samples, numbers, splits
 from benchmarks.measure import Record, Stopwatch, judge_numbers, unwarned
 from benchmarks.models import CHOSEN
 from benchmarks.report import Figures, show, show_means
@@ -44,23 +44,12 @@ N_RESTARTS = 1
 USUAL = {"sets": SETS, "splits": range(20), "n_learned": 2000, "n_train": 10_000}
 QUICK = {"sets": SETS[:2], "splits": [0], "n_learned": 150, "n_train": 150}
 SCORES = ("rmse", "nlpd", "coverage", "fit_cpu_seconds")
-# Table 6.1 and 6.2: root mean squared error, negative log likelihood.
-_METHODS = ("functional MCMC", "Wasserstein prior", "deep ensembles")
-_TABLES: dict[str, tuple[tuple[float, float], ...]] = {
-    "boston": ((2.73, 2.45), (2.83, 2.48), (3.69, 3.19)),
-    "concrete": ((4.06, 2.74), (4.80, 3.03), (3.07, 3.07)),
-    "energy": ((0.48, 0.80), (0.34, 0.35), (1.37, 2.07)),
-    "kin8nm": ((0.04, -1.46), (0.06, -1.23), (0.06, -1.32)),
-    "power_plant": ((3.24, 2.73), (3.72, 2.74), (3.86, 2.74)),
-    "protein": ((3.61, 2.73), (3.65, 2.75), (4.45, 2.80)),
-    "wine_red": ((0.60, 0.76), (0.60, 0.92), (0.62, 1.08)),
-}
 REPORTED = {
     name: {
-        f"Tables 6.1, 6.2, {method}": scores
-        for method, scores in zip(_METHODS, figures, strict=True)
+        f"Tables 6.1, 6.2, {method}": figures[i]
+        for i, method in enumerate(REPORTED_METHODS)
     }
-    for name, figures in _TABLES.items()
+    for name, figures in REPORTED_NUMBERS.items()
 }
 
 

@@ -134,6 +134,13 @@ def show(name: str, cells: Iterable[Any], width: int = 42, each: int = 11) -> No
     print(f"{name:<{width}}" + "".join(_cell(one, each) for one in cells), flush=True)
 
 
+def tell(row: Figures, labels: dict[str, str]) -> None:
+    """Print figures of a row, one a line; those that are not there are left out."""
+    for name, label in labels.items():
+        if row.get(name) is not None:
+            show(f"  {label}", [row[name]], 34, 14)
+
+
 def show_means(
     rows: list[Figures],
     scores: Iterable[str],
@@ -151,7 +158,7 @@ def show_means(
 def _cell(value: Any, width: int) -> str:
     if isinstance(value, float):
         value = f"{value:.4f}" if 1e-3 <= abs(value) < 1e4 else f"{value:.4g}"
-    return f" {'' if value is None else value:>{width - 1}}"
+    return f" {'' if value is None else str(value):>{width - 1}}"
 
 
 def print_targets(found: list[Target]) -> bool:

@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from benchmarks.completion import published, tables
 from benchmarks.completion.combined import combinations
 from benchmarks.completion.matrices import (
     Covariances,
@@ -27,29 +28,7 @@ from benchmarks.completion.matrices import (
     measure_mixed,
 )
 from benchmarks.completion.measure import measure, start_up
-from benchmarks.completion.published import (
-    EXACT,
-    FACTORS,
-    NYSTROM,
-    RANDOM_MINUTES,
-    RANDOM_MISSING,
-    REGRESSION,
-    SETTINGS,
-    SOFT,
-    SVD,
-)
 from benchmarks.completion.strategies import MANY, METHODS, Maker, Strategy, strategies
-from benchmarks.completion.tables import (
-    print_beside_subset,
-    print_random,
-    print_random_head,
-    print_setting,
-    reported,
-    show_accuracies,
-    show_head,
-    show_row,
-    targets,
-)
 from benchmarks.data import Labelled, Validated
 from benchmarks.measure import Record
 from benchmarks.report import Figures, Target, dated, put
@@ -65,8 +44,7 @@ FRACTION = 0.2  # of the source's tables
 RANDOM_RTOL = 1e-3  # there is nothing to come near to
 # Settings whose figures the source shows at all fractions; others are of tables.
 AT_ALL_FRACTIONS = (1, 4)
-MIXED = (NYSTROM, SVD, SOFT, FACTORS, REGRESSION)
-AT_ONCE = (NYSTROM, SVD)  # that take less than an hour of more images
+AT_ONCE = (published.NYSTROM, published.SVD)  # less than an hour of more images
 CURVES_OF = 1  # the setting of which the source's method is shown at all fractions
 SOLVERS = ("lsqr", "cholesky")  # as the source stopped it, and to the end
 PLACES = ("strategies", "mixed", "combined", "random")
@@ -74,7 +52,8 @@ PLACES = ("strategies", "mixed", "combined", "random")
 
 def options(add: Any) -> None:
     names = list(strategies())[1:]
-    add("--setting", type=int, default=1, choices=SETTINGS, help="of the images")
+    settings = published.SETTINGS
+    add("--setting", type=int, default=1, choices=settings, help="of the images")
     add("--strategies", nargs="+", choices=names, metavar="STRATEGY", help=str(names))
     add("--fractions", nargs="+", type=float, help="of the entries, for all of them")
     add("--n-train", type=int, help="training images, at most those of the setting")
@@ -89,7 +68,7 @@ def is_trial(options: Any) -> bool:
 
 def run(options: Any, record: Record) -> list[Target]:
     record.figures = {"settings": {}, "random": []} | record.figures
-    record.write(source=reported())
+    record.write(source=tables.reported())
     found: list[Target] = []
     if set(options.parts) != {"random"}:
         try:
@@ -106,7 +85,7 @@ def run(options: Any, record: Record) -> list[Target]:
 def load(number: int, n_train: int | None, n_test: int | None) -> Validated:
     """Return the images of a setting, or the first of each part."""
     X, y = fetch_mnist(return_X_y=True)
-    setting = SETTINGS[number]
+    setting = published.SETTINGS[number]
     return Validated(
         Labelled(X[setting.train], y[setting.train]).first(n_train),
         Labelled(X[setting.validation], y[setting.validation]).first(n_test),
@@ -122,8 +101,10 @@ def measure_setting(split: Validated, record: Record, options: Any) -> list[Targ
     found: list[Target] = []
     if "strategies" in options.parts:
         rows = measure_strategies(split, figures["rows"], record, options)
-        print_beside_subset(rows)
-        found = targets(options.setting, figures["rows"]) if options.is_whole else []
+        tables.print_beside_subset(rows)
+        found = (
+            tables.targets(options.setting, figures["rows"]) if options.is_whole else []
+        )
     if {"mixed", "combined"} & set(options.parts):
         measure_held(split, figures, record, options)
     return found
@@ -134,18 +115,18 @@ def measure_strategies(
 ) -> list[Figures]:
     """Measure the exact process and all others beside it; return the rows."""
     number, n = options.setting, len(split.train.y)
-    gp = strategies()[EXACT].make(n, None)
+    gp = strategies()[published.EXACT].make(n, None)
     start_up(gp, split)
     exact = measure(gp, split)
-    print_setting(number, split, exact)
+    tables.print_setting(number, split, exact)
     rows: list[Figures] = []
 
     def add(name: str, fraction: float | None, row: Figures) -> None:
         rows.append(beside_exact(row, exact, strategy=name, fraction=fraction))
-        show_row(number, rows[-1])
+        tables.show_row(number, rows[-1])
         keep(record, kept, rows[-1])
 
-    add(EXACT, None, exact)
+    add(published.EXACT, None, exact)
     del gp  # and the factor that it keeps
     for name, fraction, make in cases(n, options):
         try:
@@ -165,7 +146,7 @@ def cases(n: int, options: Any) -> Iterator[tuple[str, float | None, Maker]]:
     """Yield what is to be measured beside the exact process."""
     for name, strategy in strategies().items():
         is_asked = options.strategies and name in options.strategies
-        if name == EXACT or (options.strategies and not is_asked):
+        if name == published.EXACT or (options.strategies and not is_asked):
             continue
         if not is_asked and strategy.largest_n and n > strategy.largest_n:
             print(f"{name}: more than {strategy.largest_n} images take --strategies")
@@ -206,27 +187,32 @@ def measure_held(
         print(
             "\nthe source's method: completed matrix, exact covariances with new images"
         )
-        show_head(("entries", "RMSE", "solver"))
+        tables.show_head(("entries", "RMSE", "solver"))
         for row in mixed(split, exact, options):
             cells = row["share"], row["relative_rmse"], row["solver"]
-            show_accuracies(options.setting, row, cells)
+            tables.show_accuracies(options.setting, row, cells)
             keep(record, figures.setdefault("mixed", []), row, "solver")
     if "combined" in options.parts and len(split.train.y) > LARGEST_HELD:
         print(f"\nCombinations: {LARGEST_HELD} images at most.")
     elif "combined" in options.parts:
         print("\ncombinations; entries are those of the exact kernel")
-        show_head(("entries",))
+        tables.show_head(("entries",))
         for row in combinations(split, exact, FRACTION):
-            show_accuracies(options.setting, row, (row["share"],))
+            tables.show_accuracies(options.setting, row, (row["share"],))
             keep(record, figures.setdefault("combined", []), row)
 
 
 def mixed(split: Validated, exact: Covariances, options: Any) -> Iterator[Figures]:
     """Yield the exact matrix and completions, solved as the source did and exactly."""
-    whole = {"strategy": EXACT, "fraction": None, "share": 1.0, "relative_rmse": None}
+    whole = {
+        "strategy": published.EXACT,
+        "fraction": None,
+        "share": 1.0,
+        "relative_rmse": None,
+    }
     for solver in SOLVERS:
         yield whole | {"solver": solver} | judge_matrix(exact, split, solver)
-    for name in MIXED:
+    for name in METHODS:
         is_asked = options.strategies and name in options.strategies
         if options.strategies and not is_asked:
             continue
@@ -234,7 +220,7 @@ def mixed(split: Validated, exact: Covariances, options: Any) -> Iterator[Figure
         if is_slow and not is_asked:
             print(f"{name}: more than {LARGEST_HELD} images take --strategies")
             continue
-        is_curve = options.setting == CURVES_OF and name != REGRESSION
+        is_curve = options.setting == CURVES_OF and name != published.REGRESSION
         for fraction in options.fractions or (MANY if is_curve else [FRACTION]):
             covariances, told = measure_mixed(exact, name, METHODS[name](), fraction)
             for solver in SOLVERS if fraction == FRACTION else SOLVERS[:1]:
@@ -246,14 +232,14 @@ def measure_random(record: Record, options: Any) -> None:
     """Complete matrices of random entries, on one core."""
     n = options.random_n
     torch.set_num_threads(1)
-    print_random_head(n)
-    for name in RANDOM_MINUTES:
+    tables.print_random_head(n)
+    for name in published.RANDOM_MINUTES:
         if options.strategies and name not in options.strategies:
             continue
-        for missing in RANDOM_MISSING[:: 4 if options.quick else 1]:
+        for missing in published.RANDOM_MISSING[:: 4 if options.quick else 1]:
             if options.fractions and round(1.0 - missing, 6) not in options.fractions:
                 continue
             method = METHODS[name](pattern="random", rtol=RANDOM_RTOL)
             row = complete_random(n, missing, name, method)
-            print_random(row)
+            tables.print_random(row)
             record.add("random", row)

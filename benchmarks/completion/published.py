@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from benchmarks.report import Figures
+from benchmarks.report import Figures, find
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,5 @@ def find_reported(setting: int, strategy: str, fraction: float | None) -> Figure
     """Return what the source reports of a strategy, empty if nothing."""
     strategy = SVD if strategy == REGRESSION else strategy
     fraction = 1.0 if fraction is None else fraction
-    for row in REPORTED:
-        if (row["setting"], row["strategy"], row["fraction"]) == (
-            setting,
-            strategy,
-            fraction,
-        ):
-            return row
-    return {}
+    place = {"setting": setting, "strategy": strategy, "fraction": fraction}
+    return find(REPORTED, **place) or {}

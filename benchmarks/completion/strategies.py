@@ -6,15 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
-from benchmarks.completion.published import (
-    EXACT,
-    FACTORS,
-    NYSTROM,
-    REGRESSION,
-    SOFT,
-    SUBSET,
-    SVD,
-)
+from benchmarks.completion import published
 from skconvgp import ConvNetGPClassifier, NystromCompletedGP, completion
 from skconvgp.kernels import convnet
 
@@ -23,11 +15,11 @@ MANY = tuple(i / 10 for i in range(1, 10))
 ONE = (0.2,)
 WHOLE = (None,)  # there is no fraction to choose
 METHODS = {
-    NYSTROM: completion.Nystrom,
-    SVD: completion.IterativeSVD,
-    REGRESSION: partial(completion.IterativeSVD, rule="row_regression"),
-    SOFT: completion.SoftImpute,
-    FACTORS: completion.MatrixFactorization,
+    published.NYSTROM: completion.Nystrom,
+    published.SVD: completion.IterativeSVD,
+    published.REGRESSION: partial(completion.IterativeSVD, rule="row_regression"),
+    published.SOFT: completion.SoftImpute,
+    published.FACTORS: completion.MatrixFactorization,
 }
 LANDMARKS = ("stratified", "kmeans", "greedy_pivoted", "random_pivoted", "leverage")
 SLOW = ("greedy_pivoted",)  # minutes for one fraction
@@ -75,7 +67,7 @@ def completed(
 
 def strategies() -> dict[str, Strategy]:
     """Return all of them, the exact process first."""
-    found = {EXACT: Strategy(lambda _n, _fraction: classifier(), WHOLE)}
+    found = {published.EXACT: Strategy(lambda _n, _fraction: classifier(), WHOLE)}
     return found | baselines() | from_columns() | masked()
 
 
@@ -83,8 +75,10 @@ def baselines() -> dict[str, Strategy]:
     """Return parts of the images, and networks that are cheaper on all pairs."""
     subset = completion.SubsetOfData
     found = {
-        SUBSET: completed(subset, MANY),
-        f"{SUBSET}, stratified": completed(subset, MANY, selection="stratified"),
+        published.SUBSET: completed(subset, MANY),
+        f"{published.SUBSET}, stratified": completed(
+            subset, MANY, selection="stratified"
+        ),
     }
     for pool, depth, size in ((2, 5, 3), (2, 3, 3), (2, 4, 5), (4, 3, 3)):
         found[f"coarse {pool}, {depth} layers of {size}x{size}"] = completed(
@@ -95,12 +89,14 @@ def baselines() -> dict[str, Strategy]:
             kernel_size=size,
         )
     for pool, depth in ((2, 5), (4, 3)):
-        found[f"coarse {pool}, {depth} layers of 3x3 + {NYSTROM}"] = completed(
-            completion.CoarseKernel,
-            MANY,
-            pool=pool,
-            depth=depth,
-            exact=completion.Nystrom(),
+        found[f"coarse {pool}, {depth} layers of 3x3 + {published.NYSTROM}"] = (
+            completed(
+                completion.CoarseKernel,
+                MANY,
+                pool=pool,
+                depth=depth,
+                exact=completion.Nystrom(),
+            )
         )
     for k in (100, 150):
         found[f"{k} neighbours"] = completed(
@@ -111,16 +107,20 @@ def baselines() -> dict[str, Strategy]:
 
 def from_columns() -> dict[str, Strategy]:
     """Return what looks at the columns of landmarks."""
-    found = {NYSTROM: completed(completion.Nystrom, MANY)}
+    found = {published.NYSTROM: completed(completion.Nystrom, MANY)}
     for word in LANDMARKS:
         fractions = ONE if word in SLOW else MANY
-        found[f"{NYSTROM}, {word}"] = completed(
+        found[f"{published.NYSTROM}, {word}"] = completed(
             completion.Nystrom, fractions, landmarks=word
         )
-    found[f"{NYSTROM}, rank auto"] = completed(completion.Nystrom, MANY, rank="auto")
-    found[f"{NYSTROM}, ensemble"] = completed(completion.EnsembleNystrom, MANY)
+    found[f"{published.NYSTROM}, rank auto"] = completed(
+        completion.Nystrom, MANY, rank="auto"
+    )
+    found[f"{published.NYSTROM}, ensemble"] = completed(
+        completion.EnsembleNystrom, MANY
+    )
     for variance in ("dtc", "fitc"):
-        found[f"{NYSTROM}, streamed, {variance}"] = Strategy(
+        found[f"{published.NYSTROM}, streamed, {variance}"] = Strategy(
             partial(streamed, variance), MANY
         )
     return found
@@ -140,12 +140,14 @@ def streamed(variance: str, n: int, fraction: float) -> Any:
 def masked() -> dict[str, Strategy]:
     """Return what looks at any entries."""
     found = {}
-    for name in (SVD, SOFT, FACTORS):
+    for name in (published.SVD, published.SOFT, published.FACTORS):
         method = METHODS[name]
         found[name] = completed(method, MANY, LARGEST_DENSE)
         for pattern in ("landmarks", "random"):
             found[f"{name}, {pattern}"] = completed(
                 method, ONE, LARGEST_DENSE, pattern=pattern
             )
-    found[REGRESSION] = completed(METHODS[REGRESSION], ONE, LARGEST_DENSE)
+    found[published.REGRESSION] = completed(
+        METHODS[published.REGRESSION], ONE, LARGEST_DENSE
+    )
     return found

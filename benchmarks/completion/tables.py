@@ -3,18 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from benchmarks.completion.published import (
-    EXACT,
-    IN_WORDS,
-    RANDOM_ERROR,
-    RANDOM_MINUTES,
-    RANDOM_MISSING,
-    RANDOM_N,
-    REPORTED,
-    SETTINGS,
-    SUBSET,
-    find_reported,
-)
+from benchmarks.completion import published
 from benchmarks.report import Figures, Target, find, show
 
 LEAST_ACCURACY = {1: 0.973, 2: 0.986}
@@ -37,14 +26,14 @@ SOURCE = "source: val / test % / min"
 def reported() -> Figures:
     """Return the source's figures, for the file."""
     return {
-        "images": {n: str(setting) for n, setting in SETTINGS.items()},
-        "rows": REPORTED,
-        "in_words": IN_WORDS,
+        "images": {n: str(setting) for n, setting in published.SETTINGS.items()},
+        "rows": published.REPORTED,
+        "in_words": published.IN_WORDS,
         "random": {
-            "n": RANDOM_N,
-            "relative_rmse": RANDOM_ERROR,
-            "missing": RANDOM_MISSING,
-            "minutes": RANDOM_MINUTES,
+            "n": published.RANDOM_N,
+            "relative_rmse": published.RANDOM_ERROR,
+            "missing": published.RANDOM_MISSING,
+            "minutes": published.RANDOM_MINUTES,
         },
     }
 
@@ -55,7 +44,7 @@ def targets(number: int, rows: list[Figures]) -> list[Target]:
         return []
     best = best_within(rows, LARGEST_RATIO)
     if best:
-        share = best["fit_ratio"] / find(rows, strategy=EXACT)["fit_ratio"]
+        share = best["fit_ratio"] / find(rows, strategy=published.EXACT)["fit_ratio"]
         print(
             f"setting {number}: {label(best)} takes {best['gram_ratio']:.0%} of the "
             f"seconds of the exact matrix, and with the solve {share:.0%} of the exact "
@@ -74,7 +63,7 @@ def best_within(rows: list[Figures], ratio: float) -> Figures | None:
     cheap = [
         row
         for row in rows
-        if row["strategy"] != EXACT
+        if row["strategy"] != published.EXACT
         and row["gram_ratio"] <= ratio
         and row["predict_ratio"] <= 1.0
     ]
@@ -84,7 +73,7 @@ def best_within(rows: list[Figures], ratio: float) -> Figures | None:
 def print_beside_subset(rows: list[Figures]) -> None:
     """Print which strategies are better than a subset with as many entries."""
     for subset in rows:
-        if subset["strategy"] != SUBSET:
+        if subset["strategy"] != published.SUBSET:
             continue
         equal = [row for row in rows if row["fraction"] == subset["fraction"]]
         better = [row["strategy"] for row in equal if right(row) > right(subset)]
@@ -109,7 +98,7 @@ def print_setting(number: int, split: Any, exact: Figures) -> None:
         "\nthe exact matrix: of what takes its place (matrix), of the whole fit (fit)."
         "\npred. and cpu compare predictions, and whole fits by processor seconds."
     )
-    print(IN_WORDS.get(number, ""))
+    print(published.IN_WORDS.get(number, ""))
     show_head(SHOWN.values())
 
 
@@ -126,29 +115,25 @@ def show_head(cells: Iterable[str]) -> None:
 def show_accuracies(number: int, row: Figures, cells: Iterable[Any]) -> None:
     """Print some figures of a row, its accuracies and what the source reports."""
     percent = (100.0 * row[f"{name}_accuracy"] for name in ("validation", "test"))
-    told = beside(find_reported(number, row["strategy"], row["fraction"]))
+    told = beside(published.find_reported(number, row["strategy"], row["fraction"]))
     told += "" if row.get("converged", True) else "  not converged"
     show(label(row), (*cells, *percent, row["test_log_loss"], told), WIDTH, 10)
 
 
 def print_random_head(n: int) -> None:
     """Print what the rows are."""
-    print(
-        f"\nentries from U(0, 1), n = {n}, on one core; the mean has a relative RMSE "
-        f"of 0.2887; the source, n = {RANDOM_N}: about {RANDOM_ERROR}"
-    )
-    print(f"{'':<20}{'missing':>9}{'RMSE':>9}{'rank':>6}{'minutes':>9}{'source':>9}")
+    told = f"n = {published.RANDOM_N}: about {published.RANDOM_ERROR}"
+    print(f"\nentries from U(0, 1), n = {n}, on one core; the mean has a relative RMSE")
+    print(f"of 0.2887; the source, {told}")
+    show("missing", ("RMSE", "rank", "minutes", "source"))
 
 
 def print_random(row: Figures) -> None:
     """Print one method on random entries."""
-    place = RANDOM_MISSING.index(row["missing"])
-    print(
-        f"{row['strategy']:<20}{row['missing']:>9.0%}{row['relative_rmse']:>9.4f}"
-        f"{row['rank']:>6}{row['minutes']:>9.3f}"
-        f"{RANDOM_MINUTES[row['strategy']][place]:>9.2f}",
-        flush=True,
-    )
+    place = published.RANDOM_MISSING.index(row["missing"])
+    source = published.RANDOM_MINUTES[row["strategy"]][place]
+    cells = row["relative_rmse"], row["rank"], row["minutes"], source
+    show(f"{row['strategy']}, {row['missing']:.0%}", cells)
 
 
 def label(row: Figures) -> str:

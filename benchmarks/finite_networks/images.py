@@ -113,27 +113,13 @@ def measure(
 
 @dataclass(frozen=True)
 class Maker:
-    """Makes networks with some settings.
+    """Makes networks with some settings."""
 
-    Parameters
-    ----------
-    side : int
-        Of the images.
-    effort : float
-        Multiplies the steps of networks with a prior of functions.
-    device : str
-        Where they are trained.
-    batch_size : int or None
-        Images of their steps, if they have a prior of functions.
-    settings : dict
-        Those of the method.
-    """
-
-    side: int
-    effort: float
-    device: str
-    batch_size: int | None
-    settings: dict[str, Any]
+    side: int  # of the images
+    effort: float  # multiplies the steps of networks with a prior of functions
+    device: str  # where they are trained
+    batch_size: int | None  # images of their steps, if they have a prior of functions
+    settings: dict[str, Any]  # those of the method
 
     def losses(
         self, X: NDArray[Any], y: NDArray[Any], noises: list[float]

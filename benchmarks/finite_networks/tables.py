@@ -61,18 +61,10 @@ EXTRA, JITTER = 0.1, 1e-10
 
 @dataclass(frozen=True)
 class PrintedPrior:
-    """The prior of functions with the penalty as the source prints it.
+    """The prior of functions with the penalty as the source prints it."""
 
-    Parameters
-    ----------
-    root : Tensor of shape (m, m)
-        K^1/2 (K + gamma I)^-1.
-    means : Tensor of shape (k, m, 1)
-        Draws from the Gaussian process of K.
-    """
-
-    root: Tensor
-    means: Tensor
+    root: Tensor  # K^1/2 (K + gamma I)^-1
+    means: Tensor  # draws from the Gaussian process of K
 
     def __call__(self, _parameters: Parameters, outputs: Tensor) -> Tensor:
         """Return half the quadratic forms (k,)."""

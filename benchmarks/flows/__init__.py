@@ -16,9 +16,11 @@ failed. All choices are made on validation images. Each part can run alone:
     python -m benchmarks flows --parts steps memory
 """
 
+from itertools import product
 from typing import Any
 
 from benchmarks.data import FETCH, Validated
+from benchmarks.flows import published
 from benchmarks.flows.learn import Plan, judge_kernel, judge_way, learn
 from benchmarks.flows.memory import peak_bytes
 from benchmarks.flows.methods import Method, methods, usual
@@ -28,37 +30,16 @@ from benchmarks.flows.networks import (
     UNIFORM,
     draw_starts,
     load,
-    published,
-)
-from benchmarks.flows.published import (
-    AUTODIFF_FAILED,
-    AUTOGRAD,
-    BATCHES,
-    BAYESIAN,
-    DIFFERENCES,
-    EXACT,
-    PROFILE_BATCH,
-    PROFILE_STEPS,
-    SEVEN,
-    THREE,
-    reported,
+    published_kernels,
 )
 from benchmarks.flows.steps import profile, time_steps
 from benchmarks.flows.tables import (
     RANDOM,
-    comparable,
-    learn_targets,
+    Learning,
     memory_targets,
-    print_memory,
-    print_method,
-    print_profile,
-    print_profile_head,
-    print_setting,
-    print_source,
-    print_step,
-    print_steps_head,
-    print_way,
-    ways,
+    show_profile,
+    show_setting,
+    show_step,
 )
 from benchmarks.measure import Record
 from benchmarks.report import Figures, Target, put
@@ -77,8 +58,8 @@ USUAL = {
     "batch": 600,
     "sizes": [500, 1000, 2000, 5000],
     "n_new": 1000,
-    "step_batches": (AUTODIFF_FAILED, *BATCHES),
-    "profile_batch": PROFILE_BATCH,
+    "step_batches": (published.AUTODIFF_FAILED, *published.BATCHES),
+    "profile_batch": published.PROFILE_BATCH,
     "memory_batch": 2400,
 }
 QUICK = {
@@ -93,7 +74,7 @@ QUICK = {
     "memory_batch": 120,
 }
 N_FIXED = 4
-STEP_METHODS = (EXACT, DIFFERENCES, BAYESIAN, AUTOGRAD)
+STEP_METHODS = ("gd", "differences", "bayesian", "autograd")
 
 
 def options(add: Any) -> None:
@@ -120,7 +101,7 @@ def is_trial(options: Any) -> bool:
 
 
 def run(options: Any, record: Record) -> list[Target]:
-    record.write(source=reported())
+    record.write(source=published.reported())
     options.plan = Plan(
         options.budget,
         options.n_pool,
@@ -138,9 +119,9 @@ def run(options: Any, record: Record) -> list[Target]:
     return found if options.is_whole else []
 
 
-def measure_all_learning(record: Record, options: Any) -> list[Any]:
+def measure_all_learning(record: Record, options: Any) -> list[Target]:
     """Learn on all images with all networks; return what is required."""
-    print_source()
+    print("The source:", *published.IN_WORDS, sep="\n  ")
     found = []
     for data in options.data:
         split = load(data, max(options.plan.sizes), options.n_new)
@@ -151,43 +132,37 @@ def measure_all_learning(record: Record, options: Any) -> list[Any]:
 
 def measure_learning(
     data: str, network: str, split: Validated, record: Record, options: Any
-) -> list[Any]:
+) -> list[Target]:
     """Learn with every method from every start; return what is required."""
     plan, kernel = options.plan, NETWORKS[network]()
     setting = {"data": data, "network": network, "starts": options.starts}
-    name = f"{data}, {network}"
-    if options.starts != LOG_UNIFORM:
-        name += f", {options.starts} starts"
+    name = ", ".join(setting.values())
     starts = draw_starts(options.starts, options.n_starts)
-    print_setting(name, plan, len(starts))
+    show_setting(name, plan, len(starts))
 
-    def rows() -> list[Figures]:
-        return comparable(record.rows("learn"), plan, **setting)
+    def learning() -> Learning:
+        return Learning.of(record.rows("learn", **setting), plan, options.n_new)
 
     def add(method: str, start: int | None, row: Figures) -> None:
-        told = setting | {"method": method, "start": start} | row
-        record.add("learn", told)
+        record.add("learn", setting | {"method": method, "start": start} | row)
 
     for i, theta in enumerate(starts):
         found = judge_kernel(kernel.with_theta(theta), split, plan.sizes)
         add(RANDOM, i, {"theta": theta.tolist(), "accuracies": found})
-    print_method(rows(), RANDOM, plan.sizes, options.n_new)
-    for method, fixed in published(network).items():
+    learning().show(RANDOM)
+    for method, fixed in published_kernels(network).items():
         add(method, None, {"accuracies": judge_kernel(fixed, split, plan.sizes)})
-        print_method(rows(), method, plan.sizes, options.n_new)
+        learning().show(method)
     for method in options.methods:
         for i, theta in enumerate(starts):
-            add(
-                method,
-                i,
-                learn_and_judge(kernel, methods()[method], theta, split, plan),
-            )
-        print_method(rows(), method, plan.sizes, options.n_new)
-    print_way(rows(), plan, options.n_new)
-    for row in ways(rows(), plan, options.n_new):
+            row = learn_and_judge(kernel, methods()[method], theta, split, plan)
+            add(method, i, row)
+        learning().show(method)
+    learning().show_ways()
+    for row in learning().ways():
         put(record.figures["ways"], setting | row, *PARTS["ways"])
     record.write()
-    return learn_targets(name, rows(), plan.sizes, options.n_new)
+    return learning().targets(name)
 
 
 def learn_and_judge(
@@ -203,34 +178,37 @@ def learn_and_judge(
     }
 
 
-def measure_steps(record: Record, options: Any) -> list[Any]:
+def measure_steps(record: Record, options: Any) -> list[Target]:
     """Time steps, then profile some; nothing is required of them."""
-    largest = max(*options.step_batches, options.profile_batch)
-    pool = load("mnist", largest, 1).train
-    cases = [(n, m) for n in (THREE, SEVEN) for m in STEP_METHODS]
-    print_steps_head()
-    for network, method in cases:
-        for batch in options.step_batches:
-            row = {"network": network, "method": method, "batch": batch}
-            row |= time_steps(network, method, batch, pool)
-            print_step(record.add("steps", row))
-    print_profile_head(PROFILE_STEPS)
-    batch = options.profile_batch
-    for network, method in cases:
-        if (network, method) == (SEVEN, AUTOGRAD):
+    batch, n_steps = options.profile_batch, published.PROFILE_STEPS
+    pool = load("mnist", max(*options.step_batches, batch), 1).train
+    networks = published.THREE, published.SEVEN
+    print("\nseconds of a step on MNIST; two hyperparameters; the source's")
+    for case in product(networks, STEP_METHODS, options.step_batches):
+        row = dict(zip(PARTS["steps"], case, strict=True))
+        show_step(record.add("steps", row | time_steps(*case, pool)))
+    print(
+        f"\n{n_steps} steps: seconds, share in the objective, evaluations of a matrix,"
+    )
+    print("and with derivatives; seconds and evaluations of the source")
+    for case in product(networks, STEP_METHODS, [batch]):
+        if case[:2] == (published.SEVEN, published.AUTOGRAD):
             continue  # the source had no memory for it; it takes ten minutes
-        row = {"network": network, "method": method, "batch": batch}
-        row |= profile(network, method, batch, PROFILE_STEPS, pool.first(batch))
-        print_profile(record.add("profile", row))
+        row = dict(zip(PARTS["profile"], case, strict=True))
+        row |= profile(*case, n_steps, pool.first(batch))
+        show_profile(record.add("profile", row))
     return []
 
 
-def measure_memory(record: Record, options: Any) -> list[Any]:
+def measure_memory(record: Record, options: Any) -> list[Target]:
     """Measure the peak of one gradient; return what is required."""
-    row = {"network": SEVEN, "gradient": "exact", "batch": options.memory_batch}
-    row["bytes"] = peak_bytes(**row)
-    print_memory(record.add("memory", row), AUTODIFF_FAILED)
-    return memory_targets([row])
+    case = published.SEVEN, "exact", options.memory_batch
+    row = dict(zip(PARTS["memory"], case, strict=True))
+    row = record.add("memory", row | {"bytes": peak_bytes(**row)})
+    failed = published.AUTODIFF_FAILED
+    print(f"\nmemory of learning one step; the source's failed at a batch of {failed}")
+    print(row, flush=True)
+    return memory_targets(row)
 
 
 MEASURE = {

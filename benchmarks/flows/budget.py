@@ -25,22 +25,13 @@ class WithinBudget(Part):
 
     A Gram matrix of a batch costs 1, one with p derivatives 1 + p. It is asked after
     each step, so that it may spend a step more.
-
-    Parameters
-    ----------
-    optimizer : Optimizer
-        Looks for the hyperparameters.
-    budget : float
-        What it may spend.
-    log : Log
-        Is told (cost, theta, value) of every better mean over the fixed batches.
-    n_parameters : int
-        Hyperparameters of the kernel: derivatives by the noise cost no covariances.
     """
 
-    optimizer: Any
-    budget: float = math.inf
+    optimizer: Any  # looks for the hyperparameters
+    budget: float = math.inf  # what it may spend
+    # Is told (cost, theta, value) of every better mean over the fixed batches.
     log: Log = field(default_factory=Log)
+    # Hyperparameters of the kernel: derivatives by the noise cost no covariances.
     n_parameters: int = 0
 
     def minimize(self, landscape: Any, generator: Any) -> OptimizerResult:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.flows.published import ADAM, BAYESIAN, DIFFERENCES, EXACT, QUASI
+from benchmarks.flows import published
 from skconvgp.flows import LBFGS, Adam, BayesianOptimization, GradientDescent, Rho
 
 ENDLESS = 10_000  # steps: the budget ends them
@@ -14,7 +14,7 @@ MAIN_KIND = Rho().kind
 # predict: it is near one half then, and above it for kernels that predict better.
 OTHERS = ("held_out", "evidence", "loo_nlpd", "ratio")
 KINDS = tuple(dict.fromkeys((MAIN_KIND, *OTHERS)))
-MAIN = f"{ADAM}-{MAIN_KIND}"
+MAIN = f"{published.ADAM}-{MAIN_KIND}"
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def methods() -> dict[str, Method]:
 def usual() -> list[str]:
     """Return those that are measured: all optimisers, and all that is minimised."""
     return [f"{name}-{MAIN_KIND}" for name in optimizers()] + [
-        f"{ADAM}-{kind}" for kind in KINDS[1:]
+        f"{published.ADAM}-{kind}" for kind in KINDS[1:]
     ]
 
 
@@ -45,9 +45,9 @@ def optimizers() -> dict[str, Any]:
     """Return all of them."""
     descent = {"max_iter": ENDLESS, "check_every": CHECK}
     return {
-        ADAM: Adam(learning_rate=RATE, **descent),
-        EXACT: GradientDescent(**descent),
-        DIFFERENCES: GradientDescent(gradient="finite_difference", **descent),
-        QUASI: LBFGS(max_iter=ENDLESS),
-        BAYESIAN: BayesianOptimization(max_iter=ENDLESS),
+        published.ADAM: Adam(learning_rate=RATE, **descent),
+        published.EXACT: GradientDescent(**descent),
+        published.DIFFERENCES: GradientDescent(gradient="finite_difference", **descent),
+        published.QUASI: LBFGS(max_iter=ENDLESS),
+        published.BAYESIAN: BayesianOptimization(max_iter=ENDLESS),
     }

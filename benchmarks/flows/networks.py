@@ -34,7 +34,7 @@ def draw_starts(kind: str, n: int) -> NDArray[Any]:
     return low + shares * (high - low)
 
 
-def published(network: str) -> dict[str, Any]:
+def published_kernels(network: str) -> dict[str, Any]:
     """Return kernels with parameters that were published, by name.
 
     The source took the variance per location of hidden layers for that of the window:

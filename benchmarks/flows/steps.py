@@ -7,19 +7,19 @@ import numpy as np
 import torch
 
 from benchmarks.data import Labelled
+from benchmarks.flows import published
 from benchmarks.flows.budget import WithinBudget
 from benchmarks.flows.memory import peak_bytes
 from benchmarks.flows.networks import NETWORKS
-from benchmarks.flows.published import AUTOGRAD, BAYESIAN, DIFFERENCES, EXACT, NOISE
 from benchmarks.report import Figures
 from skconvgp import KernelFlowsClassifier
 from skconvgp.engine import free_memory
 from skconvgp.flows import BayesianOptimization, FlowResult, GradientDescent
 
 GRADIENTS = {
-    EXACT: "exact",
-    AUTOGRAD: "autograd",
-    DIFFERENCES: "finite_difference",
+    published.EXACT: "exact",
+    published.AUTOGRAD: "autograd",
+    published.DIFFERENCES: "finite_difference",
 }
 STEPS = 5  # that are timed, after the first
 # Of Bayesian optimisation, which proposes from its process after the others.
@@ -32,7 +32,7 @@ def time_steps(network: str, method: str, batch: int, pool: Labelled) -> Figures
     """Return the seconds of a step, or why there are none."""
     if needed := bytes_missing(network, method, batch):
         return {"needed_bytes": needed}
-    n_first = INITIAL if method == BAYESIAN else 1
+    n_first = INITIAL if method == published.BAYESIAN else 1
     result = run(network, method, batch, n_first + STEPS, pool)
     seconds = np.diff(result.seconds)[n_first - 1 :]
     return {
@@ -67,7 +67,7 @@ def run(
         optimizer=WithinBudget(optimizer(method, n_steps)),
         batch_size=batch,
         n_batches=1,
-        noise_variance=NOISE,
+        noise_variance=published.NOISE,
         random_state=0,
     )
     return gp.fit(pool.X, pool.y).flow_result_
@@ -75,14 +75,14 @@ def run(
 
 def optimizer(method: str, n_steps: int) -> Any:
     """Return one that makes so many steps."""
-    if method == BAYESIAN:
+    if method == published.BAYESIAN:
         return BayesianOptimization(n_initial=INITIAL, max_iter=n_steps)
     return GradientDescent(GRADIENTS[method], max_iter=n_steps, check_every=n_steps)
 
 
 def bytes_missing(network: str, method: str, batch: int) -> int:
     """Return the memory of torch's graph of a batch, 0 if there is as much."""
-    if method != AUTOGRAD:
+    if method != published.AUTOGRAD:
         return 0
     needed = int(bytes_per_pair(network) * batch**2)
     return needed if needed > SHARE * free_memory(torch.device("cpu")) else 0

@@ -18,15 +18,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from benchmarks.fused_cpu import report
 from benchmarks.fused_cpu.case import N_IMAGES, Case, write_images
-from benchmarks.fused_cpu.report import (
-    MEBIBYTE,
-    WIDE,
-    floor,
-    print_case,
-    ratios,
-    targets,
-)
 from benchmarks.measure import Record, machine, n_cores
 from benchmarks.peers.environment import default_folder, python_with_neural_tangents
 from benchmarks.peers.networks import MAIN
@@ -83,7 +76,7 @@ def run(options: Any, record: Record) -> list[Target]:
             record.write(gradient=measure_gradients(folder, options))
     warn_if_busy(figures)
     record.write()
-    return targets(figures)
+    return report.targets(figures)
 
 
 def begin(options: Any, record: Record) -> None:
@@ -101,7 +94,9 @@ def settle(options: Any) -> None:
     """Leave out codes that cannot run, and say so."""
     cores = n_cores()
     options.threads = [n for n in sorted({1, *options.threads}) if n <= cores]
-    is_wide = options.backend == "fused" and options.instruction_set.startswith(WIDE)
+    is_wide = options.backend == "fused" and options.instruction_set.startswith(
+        report.WIDE
+    )
     options.narrower = NARROWER if is_wide else None
     options.cases = sorted(options.cases, key=CASES.index)
     options.python = neural_tangents_python(options)
@@ -128,9 +123,9 @@ def measure_case(
     case = Case(*name.split("/"), folder, options)
     figures = case.measure()
     record["versions"] |= case.versions
-    figures["ratios"] = ratios(figures, options.clock)
-    figures["floor"] = floor(figures, options.clock)
-    print_case(figures, options.clock)
+    figures["ratios"] = report.ratios(figures, options.clock)
+    figures["floor"] = report.floor(figures, options.clock)
+    report.print_case(figures, options.clock)
     return figures
 
 
@@ -146,7 +141,9 @@ def measure_whole(folder: Path, options: Any, case: dict[str, Any]) -> dict[str,
     assert row
     seconds = min(run["seconds"] for run in runs)
     by_rate = runs[0]["pairs"] / rate(row, "seconds")
-    beside = [run["bytes_beside"] / MEBIBYTE for run in runs if "bytes_beside" in run]
+    beside = [
+        run["bytes_beside"] / report.MEBIBYTE for run in runs if "bytes_beside" in run
+    ]
     found = {
         "n": options.whole_n,
         "n_threads": n_threads,

@@ -4,7 +4,7 @@ from typing import Any
 
 from benchmarks.peers.networks import CYCLES, MAIN, n_activations
 from benchmarks.peers.pipe import rate
-from benchmarks.report import Target, find
+from benchmarks.report import Target, find, show, tell
 
 WIDE = "avx512"  # with narrower vectors the peers' targets are halved
 MEBIBYTE = 2**20
@@ -112,28 +112,11 @@ def print_case(case: Figures, clock: str) -> None:
     """Print the rates and ratios of one network on one kind of image."""
     shape = " x ".join(map(str, case["image_shape"]))
     print(f"\n{case['network']}, {case['data']} ({shape}; {case['source']})")
-    print(f"  {'code':<18}{'dtype':<9}{'threads':>7}{'blocks of':>11}{'pairs/s':>12}")
+    show("  code", ("dtype", "threads", "blocks of", "pairs/s"), 20)
     for row in case["rows"]:
-        blocks = row.get("batch", "")
-        print(
-            f"  {row['code']:<18}{row['dtype']:<9}{row['n_threads']:>7}{blocks:>11}"
-            f"{rate(row, clock):>12,.0f}"
-        )
-    for name, value in case["ratios"].items():
-        print(f"  ours, {name:<35}{value:>8.2f}")
-    for name, value in case["errors"].items():
-        print(f"  largest error, {name:<26}{value:>8.1e}")
-    if case["floor"]:
-        print_floor(case["floor"])
-
-
-def print_floor(found: Figures) -> None:
-    """Print the arithmetic floor beside our figure."""
-    print(
-        f"  microseconds a pair and core, float32, {found['lanes']} lanes at "
-        f"{found['clock_ghz']:.2f} GHz: {found['ours']:.3f}\n"
-        f"    floor at {CYCLES} cycles a vector: {found['least']:.3f}, "
-        f"ours is {found['ours / least']:.2f} times that\n"
-        f"    floor at the measured {found['cycles_measured']:.2f} cycles: "
-        f"{found['least_measured']:.3f}, {found['ours / least_measured']:.2f} times"
-    )
+        cells = row["dtype"], row["n_threads"], row.get("batch"), rate(row, clock)
+        show(f"  {row['code']}", cells, 20)
+    tell(case["ratios"], {name: f"ours, {name}" for name in case["ratios"]})
+    tell(case["errors"], {name: f"largest error, {name}" for name in case["errors"]})
+    print("  microseconds a pair and core, float32, and the floor")
+    tell(case["floor"] or {}, {name: name for name in case["floor"] or {}})

@@ -22,38 +22,13 @@ from typing import Any
 import torch
 
 import skconvgp
+from benchmarks.gpu import mnist, pools, report
 from benchmarks.gpu.card import DTYPES, describe, measure_peak
-from benchmarks.gpu.mnist import (
-    N_TEST,
-    N_TRAIN,
-    SUM,
-    Member,
-    load,
-    measure_mixtures,
-    measure_mnist,
-)
 from benchmarks.gpu.pairs import (
     measure_errors,
     measure_pairs,
     share_of_peak,
     why_not_fused,
-)
-from benchmarks.gpu.pools import (
-    POOLED_NETWORKS,
-    SIDES,
-    measure_pools,
-    print_pools,
-    why_not_fused_pools,
-)
-from benchmarks.gpu.report import (
-    DIRECT,
-    missing,
-    print_card,
-    print_errors,
-    print_mixture,
-    print_mnist,
-    print_pairs,
-    targets,
 )
 from benchmarks.measure import Record
 from benchmarks.models import NETWORKS
@@ -70,14 +45,14 @@ CASES = [*((name, "mnist") for name in NETWORKS), ("convnet", "cifar10")]
 
 
 def options(add: Any) -> None:
-    names = [*NETWORKS, SUM]
+    names = [*NETWORKS, mnist.SUM]
     add("--device", type=torch.device, default=torch.device("cuda"))
     add("--backend", default="fused", choices=["fused", "torch"], help="of ours")
     add("--kernels", nargs="+", default=names, choices=names, metavar="KERNEL")
     add("--n", nargs="+", type=int, default=[8192], help="images of a matrix")
     add("--repeat", type=int, default=3, help="measurements of each figure")
-    add("--n-train", type=int, default=N_TRAIN, help="training images of MNIST")
-    add("--n-test", type=int, default=N_TEST, help="test images of MNIST")
+    add("--n-train", type=int, default=mnist.N_TRAIN, help="training images of MNIST")
+    add("--n-test", type=int, default=mnist.N_TEST, help="test images of MNIST")
     add("--published-split", action="store_true", help="fit on 50 000 images")
     add("--skip-speed", action="store_true", help="leave out all before MNIST")
     add("--skip-pools", action="store_true", help="leave averages over positions out")
@@ -109,10 +84,10 @@ def run(options: Any, record: Record) -> list[Target]:
     if not options.skip_mnist:
         measure_all_of_mnist(record, options)
     is_whole = not (options.skip_speed or options.skip_mnist)
-    if is_whole and set(options.kernels) == {*NETWORKS, SUM} and options.is_whole:
-        for name in missing(record.figures):
+    if is_whole and set(options.kernels) == {*NETWORKS, mnist.SUM} and options.is_whole:
+        for name in report.missing(record.figures):
             record.leave_out(name, "not measured")
-    return targets(record.figures)
+    return report.targets(record.figures)
 
 
 def is_there(device: torch.device) -> bool:
@@ -125,7 +100,7 @@ def is_there(device: torch.device) -> bool:
 def measure_speed(record: Record, options: Any) -> None:
     """Measure the card, the pairs and the errors."""
     peak = measure_peak(options.device, options.repeat)
-    print_card(record.figures["card"], peak)
+    report.print_card(record.figures["card"], peak)
     record.write(peak=peak)
     for network, data in CASES:
         if network not in options.kernels:
@@ -138,47 +113,47 @@ def measure_speed(record: Record, options: Any) -> None:
             row = measure_pairs(network, data, dtype, n, options)
             is_card = options.device.type == "cuda"
             row["share_of_peak"] = share_of_peak(row, peak, is_card=is_card)
-            print_pairs(record.add("pairs", row))
+            report.print_pairs(record.add("pairs", row))
         if data == "mnist":
-            print_errors(record.add("errors", measure_errors(network, options)))
-    report = skconvgp.check_precision(str(options.device))
-    print(f"\n{report}")
-    told = {"errors": dict(report.errors), "bounds": dict(report.bounds)}
+            report.print_errors(record.add("errors", measure_errors(network, options)))
+    found = skconvgp.check_precision(str(options.device))
+    print(f"\n{found}")
+    told = {"errors": dict(found.errors), "bounds": dict(found.bounds)}
     record.write(precision=told)
 
 
 def measure_all_pools(record: Record, options: Any) -> None:
     """Measure networks that average over positions."""
-    for network, side in product(POOLED_NETWORKS, SIDES):
-        reason = why_not_fused_pools(network, side, options)
+    for network, side in product(pools.POOLED_NETWORKS, pools.SIDES):
+        reason = pools.why_not_fused_pools(network, side, options)
         if reason:
             record.leave_out(f"{network}, {side} x {side}", reason)
             continue
         for dtype in DTYPES:
-            row = measure_pools(network, side, dtype, options)
-            print_pools(record.add("pools", row))
+            row = pools.measure_pools(network, side, dtype, options)
+            pools.print_pools(record.add("pools", row))
 
 
 def measure_all_of_mnist(record: Record, options: Any) -> None:
     """Fit and predict with each kernel."""
     try:
-        parts = load(options)
+        parts = mnist.load(options)
     except OSError as error:
         record.leave_out("MNIST", error)
         return
-    members: list[Member] = []
+    members: list[mnist.Member] = []
     for name in options.kernels:
         try:
-            row, gp = measure_mnist(name, parts, options)
+            row, gp = mnist.measure_mnist(name, parts, options)
         except (MemoryError, ValueError, torch.cuda.OutOfMemoryError) as error:
             record.leave_out(f"MNIST, {name}", error)
             continue
-        print_mnist(record.add("mnist", row))
+        report.print_mnist(record.add("mnist", row))
         # Without a factor each value that is left out takes a solution of its own.
-        if name != SUM and row["solver"] == DIRECT:
-            members.append(Member.of(name, gp, parts))
+        if name != mnist.SUM and row["solver"] == report.DIRECT:
+            members.append(mnist.Member.of(name, gp, parts))
         del gp
     if len(members) < len(NETWORKS):
         return
-    for row in measure_mixtures(members, parts, options):
-        print_mixture(record.add("mnist", row | {"backend": options.backend}))
+    for row in mnist.measure_mixtures(members, parts, options):
+        report.print_mnist(record.add("mnist", row | {"backend": options.backend}))

@@ -3,7 +3,7 @@
 from benchmarks.gpu.mnist import MIXTURES, SUM, is_complete
 from benchmarks.models import NETWORKS
 from benchmarks.peers.networks import MAIN
-from benchmarks.report import Figures, Target
+from benchmarks.report import Figures, Target, tell
 
 # Nanoseconds a pair: Meinel 2020 on the main network; neural-tangents on a comparable.
 PUBLISHED_PAIR = {"thesis, T4": 12_800, "neural-tangents, V100": 4_650}
@@ -19,6 +19,21 @@ LARGEST_SECONDS = 120.0
 LARGEST_PERCENT = {"convnet": 1.05, "residual_convnet": 0.98, "resnet32": 0.86}
 LARGEST_ERRORS = {"float32": 1e-5, "float64": 1e-11}
 GIBIBYTE = 2**30
+OF_CARD = ("multiprocessors", "largest_clock_mhz", "cuda", "driver")
+OF_PAIRS = {
+    "nanoseconds": "nanoseconds a pair",
+    "pairs_per_second": "pairs a second",
+    "share_of_peak": "part of the peak, as compiled",
+    "compile_seconds": "seconds to compile",
+    "table_seconds": "seconds for tables",
+    "whole_seconds": "seconds, arrays to array",
+    "ratio": "torch's time in ours",
+}
+OF_MNIST = (
+    *("backend", "backend_reason", "fit_seconds", "gram_seconds", "solve_seconds"),
+    *("test_seconds", "peak_bytes", "solver", "solver_reason", "jitter", "weights"),
+    *("test_error", "validation_error"),
+)
 DIRECT = "Cholesky"
 
 
@@ -77,74 +92,33 @@ def percent(row: Figures) -> float:
 def print_card(card: Figures, peak: Figures) -> None:
     """Print what was measured on."""
     print(f"\n{card['name']}, {card['memory'] / GIBIBYTE:.0f} GiB")
-    for name in ("multiprocessors", "largest_clock_mhz", "cuda", "driver"):
-        if card.get(name):
-            print(f"  {name:<20}{card[name]:>12}")
+    tell(card, {name: name.replace("_", " ") for name in OF_CARD})
     for dtype, one in peak.items():
-        told = f"{one['operations'] / 1e12:.3g} Tflop/s, {one['side']}^3 product"
-        print(f"  peak, {dtype:<14}{told:>12}")
+        teraflops, product = one["operations"] / 1e12, f"{one['side']}^3 product"
+        tell({dtype: teraflops}, {dtype: f"Tflop/s, {dtype}, {product}"})
 
 
 def print_pairs(row: Figures) -> None:
     """Print one network in one precision."""
-    print(
-        f"\n{row['network']}, {row['data']} ({row['source']}), {row['dtype']}, "
-        f"n = {row['n']}"
-    )
-    print(f"  nanoseconds a pair          {row['nanoseconds']:>12.1f}")
-    print(f"  pairs a second              {row['pairs_per_second']:>12.3g}")
-    if row["share_of_peak"] is not None:
-        print(f"  of the peak, as compiled    {row['share_of_peak']:>12.1%}")
-    print(f"  seconds to compile          {row['compile_seconds']:>12.2f}")
-    print(f"  seconds for tables          {row['table_seconds']:>12.2f}")
-    print(f"  seconds, arrays to array    {row['whole_seconds']:>12.2f}")
+    names = ("network", "data", "source", "dtype", "n")
+    print("\n" + ", ".join(str(row[name]) for name in names))
+    tell(row, OF_PAIRS)
     if "torch" in row:
-        print(
-            f"  torch, n = {row['torch']['n']:<17}{row['torch']['nanoseconds']:>12.1f}"
-            f"   {row['ratio']:.1f} times ours"
-        )
+        tell(row["torch"], {"nanoseconds": f"torch, n = {row['torch']['n']}"})
     if is_main(row):
-        for name, published in PUBLISHED_PAIR.items():
-            times = published / row["nanoseconds"]
-            told = f"{published:>12.1f}   {times:.1f} times ours (published)"
-            print(f"  {name:<28}{told}")
+        tell(PUBLISHED_PAIR, {name: f"{name} (published)" for name in PUBLISHED_PAIR})
 
 
 def print_errors(row: Figures) -> None:
     """Print the largest errors of one network."""
-    told = ", ".join(f"{row[dtype]:.1e} in {dtype}" for dtype in LARGEST_ERRORS)
-    print(f"\n{row['network']}: largest error on {row['n']} images {told}")
+    print(f"\n{row['network']}: largest errors on {row['n']} images")
+    tell(row, {dtype: dtype for dtype in LARGEST_ERRORS})
 
 
 def print_mnist(row: Figures) -> None:
-    """Print one kernel on MNIST."""
+    """Print one kernel, or a mixture of all, on MNIST, beside the published error."""
     print(
-        f"\nMNIST, {row['kernel']}, {row['n_train']} training images "
-        f"({row['split']}), {row['n_test']} test images, {row['backend']} backend"
+        f"\nMNIST, {row['kernel']}, {row['n_train']} training images ({row['split']})"
     )
-    if row["backend_reason"]:
-        print(f"  not fused: {row['backend_reason']}")
-    print(
-        f"  fit {row['fit_seconds']:.1f} s (Gram {row['gram_seconds']:.1f}, solve "
-        f"{row['solve_seconds']:.1f}), predict {row['test_seconds']:.1f} s, "
-        f"peak {row['peak_bytes'] / GIBIBYTE:.1f} GiB"
-    )
-    if row["solver"] != DIRECT or row["jitter"] > 0.0:
-        why = f" ({row['solver_reason']})" if row["solver_reason"] else ""
-        print(f"  solved by {row['solver']}{why}, jitter {row['jitter']:.1g}")
-    print_error(row)
-    if "validation_error" in row:
-        print(f"  validation error {100.0 * row['validation_error']:.2f} %")
-
-
-def print_mixture(row: Figures) -> None:
-    """Print one mixture of all kernels."""
-    shares = ", ".join(f"{one:.2f} {name}" for name, one in row["weights"].items())
-    print(f"\nMNIST, {row['kernel']}: {shares}")
-    print_error(row)
-
-
-def print_error(row: Figures) -> None:
-    """Print the test error beside the published one."""
-    published = PUBLISHED_ERROR[row["kernel"]]
-    print(f"  test error {percent(row):.2f} % (published: {published:.2f} %)")
+    tell(row, {name: name.replace("_", " ") for name in OF_MNIST})
+    tell(PUBLISHED_ERROR, {row["kernel"]: "published test error, %"})

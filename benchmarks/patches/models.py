@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
-from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
 from torch import nn
 
+from benchmarks.data import Array
 from benchmarks.models import of_pixels, of_standardized
 from benchmarks.report import RESULTS
 from skconvgp import ConvNetGPClassifier, NystromCompletedGP, PatchGPClassifier
@@ -23,7 +23,6 @@ SIZES = {
     "rectangles": [1200],
     "mnist 0-1": [12_665],
 }
-PHOTOGRAPHS_AND_DIGITS = ("mnist", "cifar10")
 EPOCHS, BATCH, RATE = 20, 64, 1e-3
 SUBSET, SHARE_OF_WHOLE = 5000, 0.01
 FEW = 500  # images from which inducing patches are learned
@@ -32,28 +31,18 @@ WEIGHTS = RESULTS / "patch_weights.json"
 
 
 class Model(NamedTuple):
-    """A model that is made for each row.
-
-    Parameters
-    ----------
-    make : callable
-        Returns a classifier.
-    most : int
-        Training images that it can take in some minutes.
-    data : tuple of str
-        Data sets that it is measured on.
-    """
+    """A model that is made for each row."""
 
     make: Callable[[], Any]
-    most: int
-    data: tuple[str, ...] = tuple(SIZES)
+    most: int  # training images that it can take in some minutes
+    data: tuple[str, ...]  # sets that it is measured on
 
 
 @dataclass
 class SmallCNN:
     """Two convolutions, two poolings, two dense layers; Adam, 20 epochs."""
 
-    def fit(self, X: NDArray[Any], y: NDArray[Any]) -> "SmallCNN":
+    def fit(self, X: Array, y: Array) -> "SmallCNN":
         """Train on images (n, c, h, w) with labels from 0 on."""
         torch.manual_seed(0)
         images, labels = torch.as_tensor(X), torch.as_tensor(y).long()
@@ -81,7 +70,7 @@ class SmallCNN:
                 optimizer.step()
         return self
 
-    def predict_proba(self, X: NDArray[Any]) -> NDArray[Any]:
+    def predict_proba(self, X: Array) -> Array:
         """Return the probabilities (n, k) of labels."""
         self.net.eval()
         with torch.no_grad():
@@ -89,12 +78,8 @@ class SmallCNN:
                 self.net(part).double().softmax(1)
                 for part in torch.as_tensor(X).split(500)
             ]
-        probabilities: NDArray[Any] = torch.cat(parts).numpy()
+        probabilities: Array = torch.cat(parts).numpy()
         return probabilities
-
-
-def _svc() -> Any:
-    return of_pixels(SVC(C=10.0))
 
 
 def _of_kernel(kernel: Any, n_inducing: Any) -> Any:
@@ -117,97 +102,76 @@ def _weighted(n_inducing: Any = "auto", inducing: Any = "kmeans", **patch: Any) 
 
 
 @dataclass
-class OfLearnedWeights:
-    """Weights learned with few patches on a part of the images; fitted to all.
+class Staged:
+    """A classifier whose settings are learned on a part of the images."""
 
-    Parameters
-    ----------
-    n_inducing : int
-        Inducing patches, and inducing images of the kernel of whole images.
-    with_whole : bool, default=False
-        Whether a kernel of whole images is added. The weights are then those that were
-        learned without it, from a file that its row writes.
-    """
+    learn: Callable[[Array, Array], Any]  # returns what is fitted to all images
 
-    n_inducing: int
-    with_whole: bool = False
-
-    def fit(self, X: NDArray[Any], y: NDArray[Any]) -> "OfLearnedWeights":
-        """Learn weights, or read them; fit to all images."""
-        if self.with_whole:
-            kernel = PatchKernel(
-                weights=json.loads(WEIGHTS.read_text()), location_lengthscale=None
-            )
-            kernel += SHARE_OF_WHOLE * rbf()
-        else:
-            kernel = _weighted(128).fit(X[:SUBSET], y[:SUBSET]).kernel_
-            WEIGHTS.write_text(json.dumps(kernel.weights.round(5).tolist()) + "\n")
-        self.model = _of_kernel(kernel, self.n_inducing).fit(X, y)
+    def fit(self, X: Array, y: Array) -> "Staged":
+        """Learn, and fit to all images."""
+        self.model = self.learn(X, y)
         return self
 
-    def predict_proba(self, X: NDArray[Any]) -> NDArray[Any]:
+    def predict_proba(self, X: Array) -> Array:
         """Return the probabilities (n, k) of labels."""
-        probabilities: NDArray[Any] = self.model.predict_proba(X)
+        probabilities: Array = self.model.predict_proba(X)
         return probabilities
 
 
-@dataclass
-class OfLearnedLengthscale:
-    """A lengthscale learned with few patches on a part of the images; labels modelled.
+def _learned_weights(n_inducing: int) -> Staged:
+    """Return weights learned with few patches; a file keeps them for another row."""
 
-    Parameters
-    ----------
-    n_inducing : int
-        Inducing patches.
-    """
+    def learn(X: Array, y: Array) -> Any:
+        kernel = _weighted(128).fit(X[:SUBSET], y[:SUBSET]).kernel_
+        WEIGHTS.write_text(json.dumps(kernel.weights.round(5).tolist()) + "\n")
+        return _of_kernel(kernel, n_inducing).fit(X, y)
 
-    n_inducing: int
+    return Staged(learn)
 
-    def fit(self, X: NDArray[Any], y: NDArray[Any]) -> "OfLearnedLengthscale":
-        """Learn the lengthscale by leave-one-out; fit to all images by a softmax."""
+
+def _and_whole(n_inducing: int) -> Staged:
+    """Return the kernel with these weights and one of whole images."""
+
+    def learn(X: Array, y: Array) -> Any:
+        weights = json.loads(WEIGHTS.read_text())
+        kernel = PatchKernel(weights=weights, location_lengthscale=None)
+        return _of_kernel(kernel + SHARE_OF_WHOLE * rbf(), n_inducing).fit(X, y)
+
+    return Staged(learn)
+
+
+def _learned_lengthscale(n_inducing: int) -> Staged:
+    """Return a lengthscale learned by leave-one-out, and labels by a softmax."""
+
+    def learn(X: Array, y: Array) -> Any:
         small = _invariant(128).set_params(optimizer="loo")
         kernel = small.fit(X[:SUBSET], y[:SUBSET]).kernel_
-        model = _of_kernel(kernel, self.n_inducing)
-        self.model = model.set_params(likelihood="softmax", max_iter=20).fit(X, y)
-        return self
+        model = _of_kernel(kernel, n_inducing)
+        return model.set_params(likelihood="softmax", max_iter=20).fit(X, y)
 
-    def predict_proba(self, X: NDArray[Any]) -> NDArray[Any]:
-        """Return the probabilities (n, k) of labels."""
-        probabilities: NDArray[Any] = self.model.predict_proba(X)
-        return probabilities
+    return Staged(learn)
 
 
-@dataclass
-class OfLearnedPatches:
-    """Inducing patches learned on a few of the images, and fitted to all.
+def _learned_patches(n_inducing: int, likelihood: str = "gaussian") -> Staged:
+    """Return inducing patches and a lengthscale learned by leave-one-out."""
 
-    Parameters
-    ----------
-    n_inducing : int
-        Inducing patches.
-    likelihood : str, default="gaussian"
-        Likelihood of the fit to all images.
-    """
-
-    n_inducing: int
-    likelihood: str = "gaussian"
-
-    def fit(self, X: NDArray[Any], y: NDArray[Any]) -> "OfLearnedPatches":
-        """Learn the patches and the lengthscale by leave-one-out; fit to all images."""
-        small = _invariant(self.n_inducing)
+    def learn(X: Array, y: Array) -> Any:
+        small = _invariant(n_inducing)
         small.set_params(inducing="learned", optimizer="loo").fit(X[:FEW], y[:FEW])
-        self.model = PatchGPClassifier(
+        model = PatchGPClassifier(
             small.kernel_,
             inducing=small.inducing_patches_,
-            likelihood=self.likelihood,
+            likelihood=likelihood,
             random_state=0,
-        ).fit(X, y)
-        return self
+        )
+        return model.fit(X, y)
 
-    def predict_proba(self, X: NDArray[Any]) -> NDArray[Any]:
-        """Return the probabilities (n, k) of labels."""
-        probabilities: NDArray[Any] = self.model.predict_proba(X)
-        return probabilities
+    return Staged(learn)
+
+
+def _labels(n_inducing: int, likelihood: str) -> Any:
+    """Return patches that are invariant, with labels that are modelled."""
+    return _invariant(n_inducing).set_params(likelihood=likelihood)
 
 
 def _places(likelihood: str) -> Any:
@@ -239,90 +203,92 @@ def _all_different() -> Any:
     return PatchGPClassifier(kernel, inducing="unique", random_state=0)
 
 
-MODELS = {
-    "patches": Model(lambda: PatchGPClassifier(random_state=0), 60_000),
-    "patches, n_inducing=256": Model(
-        lambda: _of_kernel(None, 256), 20_000, ("cifar10",)
-    ),
-    "patches, channels, 85": Model(
-        lambda: _of_color("channels", 85), 20_000, ("cifar10",)
-    ),
-    "patches, additive, 85": Model(
-        lambda: _of_color("additive", 85), 20_000, ("cifar10",)
-    ),
-    "patches, stacked, 256": Model(
-        lambda: _of_color("stacked", 256), 20_000, ("cifar10",)
-    ),
-    "patches, 5x5 + 9x9": Model(
-        lambda: _sizes(5, 9, n_inducing=192), 60_000, ("mnist",)
-    ),
-    "patches, 5x5 + 9x9, counts": Model(
-        lambda: _counts(_sizes(5, 9, n_inducing=192)), 60_000, ("mnist",)
-    ),
-    "patches, counts": Model(
-        lambda: _counts(PatchGPClassifier(random_state=0)),
+# Up to how many images of which sets, by the name of a row.
+GROUPS: list[tuple[int, tuple[str, ...], dict[str, Callable[[], Any]]]] = [
+    (
         60_000,
-        PHOTOGRAPHS_AND_DIGITS,
+        tuple(SIZES),
+        {
+            "patches": lambda: PatchGPClassifier(random_state=0),
+            "svc": lambda: of_pixels(SVC(C=10.0)),
+            "logistic regression": lambda: of_standardized(
+                LogisticRegression(max_iter=200)
+            ),
+            "small cnn": SmallCNN,
+        },
     ),
-    "patches, 5x5 + 9x9, 256": Model(
-        lambda: _sizes(5, 9, n_inducing=256), 60_000, ("mnist",)
+    (
+        60_000,
+        ("mnist", "cifar10"),
+        {
+            "patches, counts": lambda: _counts(PatchGPClassifier(random_state=0)),
+            "nystrom convnet": lambda: NystromCompletedGP(random_state=0),
+        },
     ),
-    "patches, 5x5 + 7x7 + 9x9, 160": Model(
-        lambda: _sizes(5, 7, 9, n_inducing=160), 60_000, ("mnist",)
+    (5000, ("mnist", "cifar10"), {"exact convnet": ConvNetGPClassifier}),
+    (
+        20_000,
+        ("cifar10",),
+        {
+            "patches, n_inducing=256": lambda: _of_kernel(None, 256),
+            "patches, channels, 85": lambda: _of_color("channels", 85),
+            "patches, additive, 85": lambda: _of_color("additive", 85),
+            "patches, stacked, 256": lambda: _of_color("stacked", 256),
+        },
     ),
-    "patches, invariant, 750": Model(lambda: _invariant(750), 60_000, ("mnist",)),
-    "patches, invariant, 750, learned lengthscale, softmax": Model(
-        lambda: OfLearnedLengthscale(750), 60_000, ("mnist",)
+    (
+        60_000,
+        ("mnist",),
+        {
+            "patches, 5x5 + 9x9": lambda: _sizes(5, 9, n_inducing=192),
+            "patches, 5x5 + 9x9, counts": lambda: _counts(_sizes(5, 9, n_inducing=192)),
+            "patches, 5x5 + 9x9, 256": lambda: _sizes(5, 9, n_inducing=256),
+            "patches, 5x5 + 7x7 + 9x9, 160": lambda: _sizes(5, 7, 9, n_inducing=160),
+            "patches, invariant, 750": lambda: _invariant(750),
+            "patches, invariant, 750, learned lengthscale, softmax": lambda: (
+                _learned_lengthscale(750)
+            ),
+            "patches, rbf of whole images, 750": lambda: _invariant(750, patch_size=28),
+            "patches, weighted, 750, learned with 128": lambda: _learned_weights(750),
+            "patches, weighted + rbf, 750, weights of that row": lambda: _and_whole(
+                750
+            ),
+        },
     ),
-    "patches, invariant, 256": Model(lambda: _invariant(256), 5000, ("mnist",)),
-    "patches, weighted, 256": Model(lambda: _weighted(256), 5000, ("mnist",)),
-    "patches, invariant, 256, softmax": Model(
-        lambda: _invariant(256).set_params(likelihood="softmax"), 5000, ("mnist",)
+    (
+        5000,
+        ("mnist",),
+        {
+            "patches, invariant, 256": lambda: _invariant(256),
+            "patches, weighted, 256": lambda: _weighted(256),
+            "patches, invariant, 256, softmax": lambda: _labels(256, "softmax"),
+            "patches, invariant, 256, robustmax": lambda: _labels(256, "robustmax"),
+            "patches, invariant, 64": lambda: _invariant(64),
+            "patches, invariant, 64, softmax": lambda: _labels(64, "softmax"),
+            "patches, invariant, 64, learned": lambda: _learned_patches(64),
+            "patches, invariant, 64, learned, softmax": lambda: _learned_patches(
+                64, "softmax"
+            ),
+            "patches, 3x3 places": lambda: _places("gaussian"),
+            "patches, 3x3 places, softmax": lambda: _places("softmax"),
+            "patches, 3x3 places, robustmax": lambda: _places("robustmax"),
+        },
     ),
-    "patches, invariant, 256, robustmax": Model(
-        lambda: _invariant(256).set_params(likelihood="robustmax"), 5000, ("mnist",)
+    (60_000, ("mnist 0-1",), {"patches, invariant, 50": lambda: _invariant(50)}),
+    (
+        5000,
+        ("rectangles",),
+        {
+            "patches 3x3, invariant, 16": lambda: _invariant(16, patch_size=3),
+            "patches 3x3, weighted, all different": lambda: _weighted(
+                inducing="unique", patch_size=3
+            ),
+            "patches 3x3, invariant, all different": _all_different,
+        },
     ),
-    "patches, invariant, 64": Model(lambda: _invariant(64), 5000, ("mnist",)),
-    "patches, invariant, 64, softmax": Model(
-        lambda: _invariant(64).set_params(likelihood="softmax"), 5000, ("mnist",)
-    ),
-    "patches, invariant, 64, learned": Model(
-        lambda: OfLearnedPatches(64), 5000, ("mnist",)
-    ),
-    "patches, invariant, 64, learned, softmax": Model(
-        lambda: OfLearnedPatches(64, "softmax"), 5000, ("mnist",)
-    ),
-    "patches, 3x3 places": Model(lambda: _places("gaussian"), 5000, ("mnist",)),
-    "patches, 3x3 places, softmax": Model(lambda: _places("softmax"), 5000, ("mnist",)),
-    "patches, 3x3 places, robustmax": Model(
-        lambda: _places("robustmax"), 5000, ("mnist",)
-    ),
-    "patches, rbf of whole images, 750": Model(
-        lambda: _invariant(750, patch_size=28), 60_000, ("mnist",)
-    ),
-    "patches, weighted, 750, learned with 128": Model(
-        lambda: OfLearnedWeights(750), 60_000, ("mnist",)
-    ),
-    "patches, weighted + rbf, 750, weights of that row": Model(
-        lambda: OfLearnedWeights(750, with_whole=True), 60_000, ("mnist",)
-    ),
-    "patches, invariant, 50": Model(lambda: _invariant(50), 60_000, ("mnist 0-1",)),
-    "patches 3x3, invariant, 16": Model(
-        lambda: _invariant(16, patch_size=3), 5000, ("rectangles",)
-    ),
-    "patches 3x3, weighted, all different": Model(
-        lambda: _weighted(inducing="unique", patch_size=3), 5000, ("rectangles",)
-    ),
-    "patches 3x3, invariant, all different": Model(
-        _all_different, 5000, ("rectangles",)
-    ),
-    "exact convnet": Model(ConvNetGPClassifier, 5000, PHOTOGRAPHS_AND_DIGITS),
-    "nystrom convnet": Model(
-        lambda: NystromCompletedGP(random_state=0), 60_000, PHOTOGRAPHS_AND_DIGITS
-    ),
-    "svc": Model(_svc, 60_000),
-    "logistic regression": Model(
-        lambda: of_standardized(LogisticRegression(max_iter=200)), 60_000
-    ),
-    "small cnn": Model(SmallCNN, 60_000),
+]
+MODELS = {
+    name: Model(make, most, data)
+    for most, data, makers in GROUPS
+    for name, make in makers.items()
 }

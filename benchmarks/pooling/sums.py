@@ -12,13 +12,7 @@ from skconvgp import ImageClassifier
 
 
 class Shown(TransformerMixin, BaseEstimator):
-    """Images as a part of a fitted sum sees them.
-
-    Parameters
-    ----------
-    view : callable
-        Map of images (n, c, h, w), a tensor.
-    """
+    """Images as a part of a fitted sum sees them."""
 
     def __init__(self, view: Any) -> None:
         self.view = view
@@ -36,10 +30,8 @@ class Shown(TransformerMixin, BaseEstimator):
 class PooledSum(ClassifierMixin, BaseEstimator):
     """ImageClassifier with the parts that it uses, and one more.
 
-    Parameters
-    ----------
-    part : kernel, pair of a transformer and a kernel, or None
-        The further part. Its weight is chosen together with the others.
+    That is a kernel, or a transformer and a kernel. Its weight is chosen together with
+    the others.
     """
 
     def __init__(self, part: Any) -> None:

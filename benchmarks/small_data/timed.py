@@ -20,17 +20,10 @@ class TimedCNN:
 
     Each batch is shifted at random, and half of it is mirrored if flips are asked for.
     Adam with weight decay; its rate falls along a cosine to 0 at the end of the time.
-
-    Parameters
-    ----------
-    seconds : float
-        Processor seconds of the training.
-    flips : bool
-        Whether images are mirrored at random.
     """
 
-    seconds: float
-    flips: bool
+    seconds: float  # processor seconds of the training
+    flips: bool  # whether images are mirrored at random
 
     def fit(self, X: NDArray[Any], y: NDArray[Any]) -> "TimedCNN":
         """Train on images (n, c, h, w) with labels from 0 on."""
