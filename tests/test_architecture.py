@@ -654,11 +654,12 @@ def test_private_docstrings_have_few_sections():
     assert sum(lengths.values()) <= MOST_PRIVATE_SECTIONS, lengths.most_common(20)
 
 
+@functools.cache
 def imported():
-    """Return what a program writes that imports the package, and what it tells."""
+    """Return what a program writes that imports and fits, and what it tells."""
     # What scikit-learn loads by itself (1.9: pandas, where it is installed) is its own.
     done = run_python("""
-import json, sys
+import json, sys, warnings
 import sklearn.datasets, sklearn.gaussian_process, sklearn.utils.parallel, torch
 before = set(sys.modules)
 import skconvgp
@@ -666,6 +667,29 @@ told = {"loaded": sorted(set(sys.modules) - before), "offered": dir(skconvgp)}
 gp = skconvgp.ConvNetGPRegressor(skconvgp.kernels.rbf())
 gp.fit([[0.0], [1.0]], [0.0, 1.0]).predict([[0.5]])
 told["pictures"] = "PIL" in sys.modules
+warnings.simplefilter("ignore")
+from skconvgp import kernels as k
+from skconvgp.completion import NearestNeighbors, Nystrom
+X, y = skconvgp.datasets.load_digits_images(return_X_y=True)
+X, y = X[:40], y[:40]
+network, few = k.convnet(depth=1, kernel_size=3), skconvgp.flows.Adam(max_iter=2)
+GP = skconvgp.ConvNetGPClassifier
+for model in (
+    GP(k.rbf(), optimizer="evidence"),
+    GP(k.rbf() + k.matern(), optimizer="loo"),
+    GP(network, optimizer="loo"),
+    GP(k.rbf(), optimizer="evidence", likelihood="laplace"),
+    GP(k.rbf(), optimizer="loo", completion=NearestNeighbors()),
+    GP(network, completion=Nystrom(n_landmarks=20)),
+    skconvgp.KernelFlowsClassifier(k.rbf(), optimizer=few),
+    skconvgp.KernelFlowsRegressor(network.replace(kind="ntk"), optimizer=few),
+    skconvgp.PatchGPClassifier(),
+    skconvgp.ImageClassifier(),
+    skconvgp.BayesianNetworkClassifier(max_iter=3),
+    skconvgp.BinaryEncoder(max_iter=3),
+):
+    model.fit(X, y)
+told["compiler"] = "torch._dynamo" in sys.modules
 skconvgp.display, skconvgp.datasets, skconvgp.transforms, skconvgp.metrics
 told["nothing"] = hasattr(skconvgp, "nothing")
 print(json.dumps(told))
@@ -680,6 +704,11 @@ def test_import_loads_no_optional_package():
     assert "skconvgp" in loaded
     assert loaded.isdisjoint(HEAVY)
     assert not told["pictures"]
+
+
+def test_no_fit_imports_the_compiler_of_torch():
+    _, told = imported()  # it takes seconds; forward derivatives of torch import it
+    assert not told["compiler"]
 
 
 def test_the_package_offers_modules_that_it_has_not_imported():

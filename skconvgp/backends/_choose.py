@@ -59,6 +59,15 @@ class BackendChoice:
         return self.program is not None and self.program.n_tangents == 0
 
     @property
+    def has_own_tangents(self) -> bool:
+        """Return whether derivatives by `theta` have code of their own.
+
+        Others take torch's forward mode, a pass for each hyperparameter. Reverse mode
+        takes one for all, and forward mode imports the compiler of torch.
+        """
+        return self.has_tangents or patch_tangents(_network(self.kernel)) is not None
+
+    @property
     def instruction_set(self) -> str:
         """Return the instructions of the fused backend; empty for torch."""
         return self.processor.instruction_set if self.processor else ""

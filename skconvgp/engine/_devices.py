@@ -6,7 +6,10 @@ from threading import Lock
 from typing import TypeVar
 
 import torch
+from torch import Tensor
 
+from skconvgp._config import ComputeConfig
+from skconvgp._protocols import PullbackBackend, TileBackend, TileCosts
 from skconvgp.engine._host_memory import free_host_memory
 from skconvgp.exceptions import TileMemoryError
 
@@ -18,6 +21,7 @@ __all__ = [
     "free_memory",
     "full_precision",
     "gpu_memory",
+    "measure_tiles",
     "on_device",
     "require_memory",
     "use_gpu",
@@ -62,6 +66,15 @@ def gpu_memory() -> int | None:
         return free_memory(torch.device("cuda"))
     except RuntimeError:
         return 0
+
+
+def measure_tiles(
+    backend: TileBackend | PullbackBackend, images: Tensor, config: ComputeConfig
+) -> TileCosts:
+    """Return the bytes that a backend needs for an image like these and for a pair."""
+    image = images[:1].to(config.device, config.dtype)
+    with torch.no_grad(), on_device(config.device):
+        return backend.measure(image)
 
 
 def count_gpus() -> int:

@@ -17,7 +17,7 @@ from skconvgp.engine._cache import (
     is_worth_files,
     name_of,
 )
-from skconvgp.engine._devices import TileSide, on_device
+from skconvgp.engine._devices import TileSide, measure_tiles, on_device
 from skconvgp.engine._plan import (
     LANES,
     STREAM_SHARE,
@@ -61,6 +61,7 @@ class KernelOracle:
     on_step: OnStep = _silent
     # Files of finished blocks, which are read and written.
     cache: TileCache | None = None
+    known_costs: TileCosts | None = None  # from `measure_tiles`; None: measured here
 
     @property
     def n_samples(self) -> int:
@@ -165,9 +166,7 @@ class KernelOracle:
     @cached_property
     def costs(self) -> TileCosts:
         """Bytes that the kernel needs for an image and for a pair."""
-        image = self.images[:1].to(self.config.device, self.config.dtype)
-        with torch.no_grad(), on_device(self.config.device):
-            return self.backend.measure(image)
+        return self.known_costs or measure_tiles(self.backend, self.images, self.config)
 
     @cached_property
     def _tables(self) -> Tables:

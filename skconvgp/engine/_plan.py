@@ -48,7 +48,7 @@ QUEUED = 2  # blocks held for each worker: one in work, one waiting
 # a third or more.
 PULLBACK_BYTES = 32 * 2**20
 GPU_PULLBACK_BYTES = 2**29
-PULLBACK_SIDE = 128  # tables then cost little, and there are tiles for all workers
+PULLBACK_SIDE = 256  # calls and tables then cost little
 PULLBACK_BLOCKS = 256  # for any number of workers, so that sums have one order
 STREAM_SHARE = 2  # half of the budget is for the tiles
 STREAM_COPIES = 3  # the covariances, their transpose, and their half solutions

@@ -14,9 +14,15 @@ import torch
 from torch import Tensor
 
 from skconvgp._config import ComputeConfig
-from skconvgp._protocols import PullbackBackend, Pulled, TileRunner, run_serially
+from skconvgp._protocols import (
+    PullbackBackend,
+    Pulled,
+    TileCosts,
+    TileRunner,
+    run_serially,
+)
 from skconvgp._typing import OnStep
-from skconvgp.engine._devices import TileSide, on_device
+from skconvgp.engine._devices import TileSide, measure_tiles, on_device
 from skconvgp.engine._plan import Block, PullbackCosts, TilePlan, plan_pullback
 from skconvgp.engine._tables import ImagesPart
 
@@ -50,6 +56,7 @@ def pull_back(
     config: ComputeConfig,
     runner: TileRunner = run_serially,
     on_step: OnStep | None = None,
+    known_costs: TileCosts | None = None,
 ) -> tuple[Tensor, Tensor | None]:
     """Return the derivatives of sum(weights * covariances), summed in float64.
 
@@ -61,9 +68,10 @@ def pull_back(
     host too, and need not be symmetric. Factored weights require the same images on
     both sides. Results are added in the order of the blocks, whatever the order in
     which the runner returns them. `on_step` is called with (pairs done, pairs in all)
-    after each block.
+    after each block. The costs of tiles are measured if none are given.
     """
-    plan = _plan(backend, rows, cols, config)
+    costs = known_costs or measure_tiles(backend, rows, config)
+    plan = _plan(costs, rows, cols, config)
     by_theta, by_rows, done = None, None, 0
     jobs = _jobs(backend, plan, rows, cols, weights, config)
     for block, pulled in _in_order(runner(jobs)):
@@ -84,14 +92,9 @@ def pull_back(
 
 
 def _plan(
-    backend: PullbackBackend,
-    rows: Tensor,
-    cols: Tensor | None,
-    config: ComputeConfig,
+    measured: TileCosts, rows: Tensor, cols: Tensor | None, config: ComputeConfig
 ) -> TilePlan:
-    image = rows[:1].to(config.device, config.dtype)
-    with on_device(config.device):
-        measured = backend.measure(image)
+    pixels = rows[0].numel()
     double = torch.float64.itemsize
     return plan_pullback(
         len(rows),
@@ -101,7 +104,7 @@ def _plan(
             # Beside the graph: weights of the pair, and copies while they are summed.
             pair_bytes=measured.pair_bytes + 4 * double,
             image_bytes=measured.image_bytes,
-            result_bytes=image.nbytes + image[0].numel() * double,
+            result_bytes=pixels * (config.dtype.itemsize + double),
             weight_bytes=double,
             worker_bytes=measured.worker_bytes,
             n_passes=measured.n_passes,

@@ -1,7 +1,7 @@
 """Evaluator: Gram matrices of batches, and their derivatives."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -10,7 +10,9 @@ from skconvgp._config import ComputeConfig
 from skconvgp._protocols import (
     Batch,
     GramOperator,
+    PullbackBackend,
     TileBackend,
+    TileCosts,
     TileRunner,
     run_serially,
 )
@@ -20,6 +22,7 @@ from skconvgp.engine import (
     FactoredWeights,
     KernelGram,
     KernelOracle,
+    measure_tiles,
     on_device,
     pull_back,
 )
@@ -39,6 +42,8 @@ class Evaluator:
     backend: str  # "auto", "torch" or "fused"
     config: ComputeConfig
     runner: TileRunner = run_serially
+    # Costs of tiles: those of the kernel for any values of its hyperparameters.
+    costs: dict[str, TileCosts] = field(default_factory=dict)
 
     def gram(self, kernel: Kernel, batch: Batch) -> Tensor:
         """Return the Gram matrix (b, b) of a batch; all NaN if it is not finite."""
@@ -47,6 +52,14 @@ class Evaluator:
             return self._oracle(tiles, batch, self.runner).gram()
         except NotFiniteError:
             return self._undefined(len(batch), len(batch))
+
+    def has_own_tangents(self, kernel: Kernel) -> bool:
+        """Return whether derivatives of whole matrices have code of their own."""
+        return self._choice(kernel).has_own_tangents
+
+    def stores(self, kernel: Kernel, batch: Batch, most: int) -> bool:
+        """Return whether a matrix with its derivatives takes at most these bytes."""
+        return self.bytes_stored(kernel, batch) <= most
 
     def gram_with_tangents(self, kernel: Kernel, batch: Batch) -> Tensor:
         """Return the Gram matrix with its derivatives by theta (b, b, 1 + p).
@@ -61,7 +74,7 @@ class Evaluator:
         # torch has one level of forward mode for all threads: they would wait in turn.
         runner = self.runner if choice.has_tangents else run_serially
         try:
-            return self._oracle(choice.tangents(), batch, runner).gram(out)
+            return self._oracle(choice.tangents(), batch, runner, "tangents").gram(out)
         except NotFiniteError:
             return self._undefined(b, b, q)
 
@@ -107,6 +120,7 @@ class Evaluator:
             weights,
             self.config,
             self.runner,
+            known_costs=self._costs_of("pullback", pullback),
         )
         return by_theta
 
@@ -136,8 +150,23 @@ class Evaluator:
         return choose_backend(kernel, self.image_shape, self.backend, device)
 
     def _oracle(
-        self, tiles: TileBackend, batch: Batch, runner: TileRunner
+        self,
+        tiles: TileBackend,
+        batch: Batch,
+        runner: TileRunner,
+        name: str = "values",
     ) -> KernelOracle:
         workers = self.config.n_workers if runner is self.runner else 1
         config = replace(self.config, n_workers=workers)
-        return KernelOracle(tiles, self.images[batch.indices], config, runner)
+        return KernelOracle(
+            tiles,
+            self.images[batch.indices],
+            config,
+            runner,
+            known_costs=self._costs_of(name, tiles),
+        )
+
+    def _costs_of(self, name: str, backend: TileBackend | PullbackBackend) -> TileCosts:
+        if name not in self.costs:
+            self.costs[name] = measure_tiles(backend, self.images, self.config)
+        return self.costs[name]

@@ -29,7 +29,8 @@ __all__ = ["BatchLandscape", "Task"]
 Watcher: TypeAlias = Callable[[Step], bool]
 
 # Bytes of a Gram matrix with its derivatives up to which both are computed in one pass
-# and stored. Those of a larger matrix are contracted in a second pass, tile by tile.
+# and stored, if derivatives have code of their own. Others are contracted in a second
+# pass, tile by tile.
 LARGEST_STORED = 2**27
 HOST = torch.device("cpu")
 NOISE_LABEL = "noise_variance"
@@ -207,23 +208,21 @@ class BatchLandscape:
         self, kernel: Kernel, batch: Batch, parameter: float | None
     ) -> tuple[Score, FloatArray] | None:
         evaluator = self._evaluator
-        if (
-            isinstance(evaluator, StackEvaluator)
-            or evaluator.bytes_stored(kernel, batch) <= LARGEST_STORED
-        ):
-            both = self._evaluator.gram_with_tangents(kernel, batch)
+        has_code = evaluator.has_own_tangents(kernel)
+        if has_code and evaluator.stores(kernel, batch, LARGEST_STORED):
+            both = evaluator.gram_with_tangents(kernel, batch)
             score = self._score(both[..., 0], batch, parameter)
             if score is None:
                 return None
             tangents = both[..., 1:].to(score.by_gram)
             by_theta = torch.einsum("...ij,...ijp->p", score.by_gram, tangents)
         else:
-            gram = self._evaluator.gram(kernel, batch)
+            gram = evaluator.gram(kernel, batch)
             score = self._score(gram, batch, parameter)
             del gram
             if score is None:
                 return None
-            by_theta = self._evaluator.pull(kernel, batch, score.by_gram.to(HOST))
+            by_theta = evaluator.pull(kernel, batch, score.by_gram.to(HOST))
         return score, np.array(by_theta.tolist())
 
     def _by_graph(

@@ -59,6 +59,10 @@ class StackEvaluator:
             one.copy_(self.one.gram_with_tangents(kernel, part))
         return both
 
+    def has_own_tangents(self, kernel: Kernel) -> bool:
+        """Return whether derivatives of whole matrices have code of their own."""
+        return self.one.has_own_tangents(kernel)
+
     def stores(self, kernel: Kernel, batch: Batch, most: int) -> bool:
         """Return whether matrices with derivatives are within the budget and `most`."""
         stored = len(batch.indices) * self.one.bytes_stored(kernel, _parts(batch)[0])
