@@ -1,222 +1,350 @@
-"""Compare what two checkouts compute: results to the last bit, time and memory.
+"""Compare what two checkouts compute: numbers to the last bit, time, calls and memory.
 
     python .ci/same_results.py ../before .          # two checkouts, before and after
     python .ci/same_results.py ../before . --only nystrom
 
-Each case is fitted in a process of its own, first by one checkout and then by the
-other; both must have the compiled extension beside their sources, or neither. Cases
-with real images need the folder that SKCONVGP_DATA names, and are left out without it.
+One small model for each cell of `tests/helpers/cells.py`, bases x labels, is fitted,
+copied, extended and drawn from by both checkouts, each in one process on one thread.
+Both must have the compiled extension beside their sources, or neither. Numbers,
+refusals and warnings are compared; time is the ratio of medians of turns that the two
+take, and calls are those of Python functions of the package. The exit status tells
+whether all numbers are the same. `--large` takes models of thousands of images instead,
+from the folder that SKCONVGP_DATA names.
 """
 
 import argparse
+import contextlib
+import dataclasses
 import os
 import pickle
-import resource
 import subprocess
 import sys
-import tempfile
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
-from sklearn.base import clone
 
-SEED = 0
+ROOT = Path(__file__).resolve().parents[1]
+N, N_NEW = 120, 30
+METHODS = ("joint", "pathwise", "bootstrap")  # of draws
+FEW, N_FEATURES = 10, 300  # new samples of draws and covariances; of functions
+COSTLY = ("samples", "gradient")
+TURNS = ((0.05, 5), (0.3, 3), (np.inf, 1))  # of fits of fewer seconds
+MORE, LEAST = 1.05, 2**19  # ratio, and bytes, that the summary names
+MEASURED = ("seconds", "peak_memory")  # in reports, in other numbers each time
 
 
-def cases():
-    """Return functions that return estimator, X, y and new samples, by name."""
-    from skconvgp import (
-        ConvNetGPClassifier,
-        ConvNetGPRegressor,
-        KernelFlowsClassifier,
-        KernelFlowsRegressor,
-        NystromCompletedGP,
-        NystromCompletedGPRegressor,
-    )
-    from skconvgp.completion import (
-        CoarseKernel,
-        EnsembleNystrom,
-        IterativeSVD,
-        MatrixFactorization,
-        NearestNeighbors,
-        Nystrom,
-        SoftImpute,
-        SubsetOfData,
-    )
-    from skconvgp.datasets import load_digits_images
-    from skconvgp.flows import LBFGS, Adam
-    from skconvgp.kernels import convnet, rbf
-    from skconvgp.solvers import ConjugateGradient
+def large_cells():
+    """Return models of thousands of images, whose time and memory tell more."""
+    from skconvgp import ConvNetGPClassifier, NystromCompletedGP, PatchGPClassifier
+    from skconvgp.kernels import PatchKernel, convnet, rbf
+    from tests.helpers.cells import Cell
 
-    X, y = load_digits_images(return_X_y=True)
+    data = np.load(Path(os.environ["SKCONVGP_DATA"]) / "mnist.npz")
+    X, new = (data[name][:, None] / 255.0 for name in ("x_train", "x_test"))
+
+    class Large(Cell):
+        def data(self, n, n_new):
+            n = int(self.labels)
+            return X[:n], data["y_train"][:n], new[:n_new]
+
     network = convnet(depth=2, kernel_size=3)
-
-    def digits(n, estimator, targets=y):
-        estimator.random_state = SEED
-        return estimator, X[:n], targets[:n], X[1200:1300]
-
-    numbers = np.sin(y) + X.mean(axis=tuple(range(1, X.ndim)))
-    classifier = {
-        "default": {},
-        "two classes": {},
-        "loo noise": {"noise_variance": "loo"},
-        "evidence": {"optimizer": "evidence"},
-        "cg": {"solver": ConjugateGradient(rank=30), "noise_variance": 1e-2},
-        "cg without a matrix": {
-            "solver": ConjugateGradient(rank=30),
-            "noise_variance": 1e-2,
-            "memory_budget": "200 KiB",
-        },
-        "dirichlet": {"likelihood": "dirichlet"},
-        "laplace": {"likelihood": "laplace"},
-        "laplace, evidence": {"likelihood": "laplace", "optimizer": "evidence"},
-        "dirichlet, nystrom": {"likelihood": "dirichlet", "completion": Nystrom()},
-    }
-    completions = [
-        Nystrom(n_landmarks=60),
-        EnsembleNystrom(),
-        SubsetOfData(),
-        IterativeSVD(20),
-        SoftImpute(),
-        MatrixFactorization(20),
-        CoarseKernel(),
-        CoarseKernel(exact=Nystrom(n_landmarks=40)),
-        NearestNeighbors(),
+    patches = PatchKernel(rbf(3.0), patch_size=5)
+    return [
+        Large("kernel", "1000", ConvNetGPClassifier(network, noise_variance=1e-4)),
+        Large("labels", "1000", ConvNetGPClassifier(rbf(9.0), likelihood="dirichlet")),
+        Large("landmarks", "4000", NystromCompletedGP(network, n_landmarks=100)),
+        Large("patches", "2000", PatchGPClassifier(patches, n_inducing=100)),
     ]
-    found = {}
-    for name, settings in classifier.items():
-        labels = y % 2 if name == "two classes" else y
-        found[name] = digits, 300, ConvNetGPClassifier(network, **settings), labels
-    for completion in completions:
-        name = f"completion {completion!r}"
-        settings = {"completion": completion, "observed_fraction": 0.4}
-        found[name] = digits, 300, ConvNetGPClassifier(network, **settings)
-        found[f"{name}, regression"] = (
-            digits,
-            200,
-            ConvNetGPRegressor(network, **settings),
-            numbers,
+
+
+def attributes(fitted):
+    """Return what the attributes of an estimator and of its report say."""
+    found = {name: value for name, value in vars(fitted).items() if name[-1] == "_"}
+    report = found.pop("fit_report_", None)
+    if dataclasses.is_dataclass(report):
+        found |= {
+            f"report {one.name}": getattr(report, one.name)
+            for one in dataclasses.fields(report)
+            if not one.name.endswith(MEASURED)
+        }
+    for name, value in found.items():
+        with contextlib.suppress(ValueError):  # of what is ragged
+            array = np.asarray(value)
+            if array.dtype.kind in "biufU":
+                yield name, array
+                continue
+        if " at 0x" not in repr(value):
+            yield name, np.asarray(repr(value))
+
+
+def calls_of(cell, new):
+    """Return what public methods are asked for, by name."""
+    few, all_diag, few_diag = new[:FEW], cell.diag(len(new)), cell.diag(FEW)
+
+    def latent(how, samples=new, diag=all_diag):
+        return lambda gp: gp.predict_latent(samples, **{how: True}, **diag)
+
+    calls = {
+        "mean": lambda gp: gp.predict_latent(new),
+        "std": latent("return_std"),
+        "std with noise": lambda gp: gp.predict_latent(
+            new, return_std=True, noise=True, **all_diag
+        ),
+        "cov": latent("return_cov", few, few_diag),
+        "predictions": lambda gp: gp.predict(new),
+        "probabilities": lambda gp: gp.predict_proba(new),
+        "decision": lambda gp: gp.decision_function(new),
+        "interval": lambda gp: gp.predict_interval(new),
+        "left out": lambda gp: gp.loo_predict(),
+        "left out std": lambda gp: gp.loo_predict(return_std=True),
+        "left out probabilities": lambda gp: gp.loo_predict_proba(),
+        "evidence": lambda gp: gp.log_marginal_likelihood(),
+        "elbo": lambda gp: gp.elbo(),
+        "gradient": lambda gp: gp.latent_gradient(new[:2]),
+    }
+    for method in METHODS:
+        calls[f"samples, {method}"] = lambda gp, method=method: gp.sample_y(
+            few, 3, random_state=1, method=method, n_features=N_FEATURES
         )
-    found["regression"] = digits, 300, ConvNetGPRegressor(network), numbers
-    found["rows"] = digits, 300, ConvNetGPRegressor(rbf(), image_shape=None), numbers
-    found["loo search"] = (
-        digits,
-        200,
-        ConvNetGPRegressor(rbf(), optimizer="loo", n_restarts_optimizer=1),
-        numbers,
-    )
-    for variance in ("dtc", "sor", "fitc"):
-        nystrom = NystromCompletedGP(network, n_landmarks=60, variance=variance)
-        found[f"nystrom {variance}"] = digits, 400, nystrom
-    found["nystrom regression"] = (
-        digits,
-        400,
-        NystromCompletedGPRegressor(network, n_landmarks=60),
-        numbers,
-    )
-    found["flows"] = (
-        digits,
-        300,
-        KernelFlowsClassifier(network, optimizer=Adam(max_iter=10), batch_size=60),
-    )
-    found["flows regression"] = (
-        digits,
-        300,
-        KernelFlowsRegressor(optimizer=LBFGS(max_iter=5), batch_size=50),
-        numbers,
-    )
-    folder = os.environ.get("SKCONVGP_DATA")
-    if folder and (Path(folder) / "mnist.npz").exists():
-        found["MNIST 5000"] = mnist, 5000, ConvNetGPClassifier(noise_variance=1e-4)
-        found["MNIST 2000"] = mnist, 2000, ConvNetGPClassifier()
-        found["MNIST 10000, nystrom"] = (
-            mnist,
-            10_000,
-            NystromCompletedGP(n_landmarks=300),
-        )
+    return calls
+
+
+def numbers(cell, fitted, new, *, costly=True):
+    """Return arrays by name; a refusal is its text."""
+    found = dict(attributes(fitted))
+    for name, call in calls_of(cell, new).items():
+        if name.startswith(COSTLY) and not costly:
+            continue
+        try:
+            value = call(fitted)
+        except (AttributeError, TypeError, ValueError, RuntimeError) as refusal:
+            value = str(refusal) if isinstance(refusal, ValueError) else "refused"
+        parts = value if isinstance(value, tuple) else (value,)
+        found |= {f"{name}{i or ''}": np.asarray(one) for i, one in enumerate(parts)}
     return found
 
 
-def mnist(n, estimator):
-    """Return a problem with the first n images of MNIST."""
-    data = np.load(Path(os.environ["SKCONVGP_DATA"]) / "mnist.npz")
-    estimator.random_state = SEED
-    X, new = (data[name][:, None] / 255.0 for name in ("x_train", "x_test"))
-    return estimator, X[:n], data["y_train"][:n], new[:500]
+def work_of(cell):
+    """Return numbers of a cell by name, and costs of its fit."""
+    from tests.helpers.resident import peak_of
+
+    X, y, new = cell.data(N, N_NEW)
+    half, costs, found = len(y) // 2, {}, {}
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        # What is loaded and compiled at first use is no memory of the others.
+        costs["calls"] = n_calls(lambda: cell.new().fit(X, y))
+        gp = cell.new()
+        costs["memory"] = peak_of(lambda: gp.fit(X, y))
+        costs["memory of use"] = peak_of(lambda: found.update(numbers(cell, gp, new)))
+        again = numbers(cell, pickle.loads(pickle.dumps(gp)), new, costly=False)
+        kept = {name: found[name] for name in again}
+        found["pickle"] = np.array(not differences(kept, again))
+        if cell.can_grow and len(y) == N:
+            grown = cell.new()
+            for batch in cell.batches(N, half, half + 3):
+                cell.grow(grown, *batch)
+            less = new[:, :half] if cell.is_matrix else new
+            more = numbers(cell, grown, less)
+            found |= {f"grown: {name}": value for name, value in more.items()}
+    found["warnings"] = np.array(sorted({str(one.message) for one in told}), dtype=str)
+    return found, costs
 
 
-def results(name):
-    """Return arrays, seconds and bytes of a case."""
-    make, *arguments = cases()[name]
-    estimator, X, y, new = make(*arguments)
-    clone(estimator).fit(X[:60], y[:60])  # what is loaded and compiled at first use
-    start = time.perf_counter()
-    estimator.fit(X, y)
-    seconds = time.perf_counter() - start
-    arrays = {"mean": estimator.predict_latent(new)}
-    arrays["std"] = estimator.predict_latent(new, return_std=True)[1]
-    arrays["noise"] = np.array(estimator.noise_variance_)
-    arrays["amplitude"] = np.array(estimator.amplitude_)
-    if hasattr(estimator, "dual_coef_"):
-        arrays["cov"] = estimator.predict_latent(new[:40], return_cov=True)[1]
-        arrays["samples"] = estimator.sample_y(new[:20], 3, random_state=1)
-        arrays["gradient"] = estimator.latent_gradient(new[:2])
-    if hasattr(estimator, "predict_proba"):
-        arrays["probabilities"] = estimator.predict_proba(new)
-        arrays["left out"] = estimator.loo_predict_proba()
-    else:
-        arrays["left out"] = np.stack(estimator.loo_predict(return_std=True))
-    arrays["evidence"] = np.array(estimator.log_marginal_likelihood())
-    if hasattr(estimator, "partial_fit"):
-        estimator.partial_fit(X[: len(X) // 2], y[: len(X) // 2])
-        arrays["more"] = estimator.predict_latent(new, return_std=True)[1]
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return arrays, seconds, peak
+def n_calls(call):
+    """Return how many Python functions of the package a call runs."""
+    import skconvgp
+
+    package, count = str(Path(skconvgp.__file__).parent), 0
+
+    def record(frame, event, _):
+        nonlocal count
+        is_own = frame.f_code.co_filename.startswith(package)
+        count += event == "call" and is_own and frame.f_code.co_name[0] != "<"
+
+    sys.setprofile(record)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return count
 
 
-def run(checkout, name):
-    """Return what a checkout computes for a case, in a process of its own."""
-    with tempfile.NamedTemporaryFile() as file:
-        environment = os.environ | {"PYTHONPATH": str(Path(checkout).resolve())}
-        command = [sys.executable, "-W", "ignore", __file__, "--write", file.name, name]
-        subprocess.run(command, check=True, env=environment, cwd=checkout)
-        return pickle.loads(Path(file.name).read_bytes())
+def turn(cell):
+    """Return the processor's seconds of a fit, and of predictions."""
+    (X, y, new), gp = cell.data(N, N_NEW), cell.new()
+    times = [time.process_time()]
+    for call in (
+        lambda: gp.fit(X, y),
+        lambda: gp.predict_latent(new, return_std=True, **cell.diag(len(new))),
+    ):
+        call()
+        times.append(time.process_time())
+    return np.diff(times)
+
+
+def serve(checkout, reader, writer, is_large):
+    """Answer requests for a cell with what a checkout computes."""
+    sys.path.insert(0, checkout)
+    import torch
+
+    import skconvgp
+
+    assert Path(skconvgp.__file__).is_relative_to(checkout), skconvgp.__file__
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    sys.path.insert(0, str(ROOT))  # the list of cells is that of this file
+    from tests.helpers.cells import CELLS
+
+    cells = {cell.name: cell for cell in (large_cells() if is_large else CELLS)}
+    answers = {"names": lambda _: list(cells), "work": work_of, "turn": turn}
+    with os.fdopen(reader, "rb") as requests, os.fdopen(writer, "wb") as replies:
+        while (request := pickle.load(requests)) is not None:
+            what, name = request
+            try:
+                answer = answers[what](cells.get(name))
+            except Exception as error:
+                answer = f"{type(error).__name__}: {error}"
+            pickle.dump(answer, replies)
+            replies.flush()
+
+
+class Checkout:
+    """A process that computes with a checkout."""
+
+    def __init__(self, folder, options):
+        from tests.helpers.resident import FREE_AT_ONCE
+
+        (theirs, to_it), (from_it, ours) = os.pipe(), os.pipe()
+        folder = str(Path(folder).resolve())
+        command = [sys.executable, __file__, "--serve", folder, str(theirs), str(ours)]
+        threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+        self.process = subprocess.Popen(
+            command + options,
+            pass_fds=(theirs, ours),
+            cwd=folder,
+            env=os.environ | FREE_AT_ONCE | threads,
+        )
+        os.close(theirs)
+        os.close(ours)
+        self.requests, self.replies = os.fdopen(to_it, "wb"), os.fdopen(from_it, "rb")
+
+    def ask(self, *request):
+        """Return the answer to a request."""
+        self.send(request)
+        return pickle.load(self.replies)
+
+    def send(self, request):
+        """Send a request; None ends the process."""
+        pickle.dump(request, self.requests)
+        self.requests.flush()
+
+
+def differences(before, after):
+    """Return how large differences are, or what else differs, by name."""
+    found = {}
+    for name in before | after:
+        if name not in before or name not in after:
+            found[name] = "missing" if name in before else "new"
+            continue
+        old, new = before[name], after[name]
+        if old.dtype.kind == new.dtype.kind == "U":
+            if not np.array_equal(old, new):
+                found[name] = "other words"
+        elif (old.dtype, old.shape) != (new.dtype, new.shape):
+            found[name] = f"{old.dtype}{old.shape} is {new.dtype}{new.shape}"
+        elif old.dtype.kind != "f":
+            if not np.array_equal(old, new):
+                found[name] = "other values"
+        elif not np.array_equal(old, new, equal_nan=True):
+            size = np.nanmax(np.abs(old), initial=0.0) or 1.0
+            found[name] = float(np.nanmax(np.abs(new - old), initial=0.0) / size)
+    return found
+
+
+def verdict(differing):
+    """Return a text with the largest difference first, and the names of others."""
+    if not differing:
+        return "same"
+    names = sorted(
+        differing,
+        key=lambda name: (
+            differing[name] if isinstance(differing[name], float) else -1.0
+        ),
+        reverse=True,
+    )
+    size = differing[names[0]]
+    size = f"{size:.1e}" if isinstance(size, float) else size
+    others = f", and {', '.join(names[1:])}" if names[1:] else ""
+    return f"DIFFERENT {names[0]} ({size}){others}"
 
 
 def compare(name, before, after):
-    """Print how far results are from each other; return whether they are the same."""
-    (old, old_seconds, old_peak), (new, seconds, peak) = before, after
-    differing = {
-        key: float(np.abs(new[key] - old[key]).max())
-        for key in old
-        if not np.array_equal(old[key], new.get(key), equal_nan=True)
+    """Print how far two checkouts are from each other for a cell; return ratios."""
+    works = [one.ask("work", name) for one in (before, after)]
+    if isinstance(works[0], str) or isinstance(works[1], str):
+        failures = [one if isinstance(one, str) else "works" for one in works]
+        print(f"{name}: {'FAILED in both' if failures[0] == failures[1] else failures}")
+        return False, {}
+    (old, old_costs), (new, costs) = works
+    seconds, both = [[], []], [before, after]
+    n_turns = 1
+    while len(seconds[0]) < n_turns:
+        for i in (0, 1) if len(seconds[0]) % 2 else (1, 0):
+            seconds[i].append(both[i].ask("turn", name))
+        n_turns = next(n for most, n in TURNS if seconds[0][0][0] < most)
+    medians = [np.median(one, axis=0) for one in seconds]
+    ratios = dict(zip(("fit", "use"), medians[1] / medians[0], strict=True))
+    for cost in costs:
+        ratios[cost] = max(costs[cost], 1) / max(old_costs[cost], 1)
+    is_much = {"memory", "memory of use"} & {
+        cost for cost in costs if costs[cost] - old_costs[cost] > LEAST
     }
-    verdict = "same" if not differing else f"DIFFERENT {differing}"
+    differing = differences(old, new)
     print(
-        f"{name}: {verdict}; time x{seconds / old_seconds:.2f} ({seconds:.1f} s), "
-        f"memory x{peak / old_peak:.2f} ({peak / 2**10:.0f} MiB)",
+        f"{name}: {verdict(differing)}; fit x{ratios['fit']:.2f} "
+        f"({1e3 * medians[1][0]:.0f} ms), use x{ratios['use']:.2f}, "
+        f"calls x{ratios['calls']:.2f}, memory x{ratios['memory']:.2f} "
+        f"({costs['memory'] / 2**20:.1f} MiB), of use x{ratios['memory of use']:.2f}",
         flush=True,
     )
-    return not differing
+    more = {cost for cost in is_much | {"calls"} if ratios[cost] > MORE}
+    return not differing, {"fit": ratios["fit"], "use": ratios["use"], "more": more}
 
 
 def main():
-    """Compare all cases."""
+    """Compare all cells."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("before")
     parser.add_argument("after")
-    parser.add_argument("--only", default="", help="cases whose name has this in it")
+    parser.add_argument("--only", default="", help="cells whose name has this in it")
+    parser.add_argument("--large", action="store_true", help="thousands of images")
     arguments = parser.parse_args()
-    names = [name for name in cases() if arguments.only in name]
-    pairs = ((name, run(arguments.before, name)) for name in names)
-    same = [compare(name, before, run(arguments.after, name)) for name, before in pairs]
-    print(f"{sum(same)} of {len(same)} cases are the same to the last bit")
-    return 0 if all(same) else 1
+    options = ["--large"] if arguments.large else []
+    both = [Checkout(one, options) for one in (arguments.before, arguments.after)]
+    names = [name for name in both[1].ask("names", "") if arguments.only in name]
+    found = {name: compare(name, *both) for name in names}
+    for one in both:
+        one.send(None)
+        one.process.wait()
+    same = [name for name in found if found[name][0]]
+    print(f"\n{len(same)} of {len(found)} cells are the same to the last bit.")
+    works = {name: ratios for name, (_, ratios) in found.items() if ratios}
+    for what in ("fit", "use"):
+        times = [ratios[what] for ratios in works.values()]
+        if times:
+            print(f"Time of {what}: x{np.median(times):.2f} in the median cell.")
+    for name, ratios in works.items():
+        if ratios["more"]:
+            print(f"More {', '.join(sorted(ratios['more']))}: {name}.")
+    return 0 if len(same) == len(found) else 1
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--write":
-        Path(sys.argv[2]).write_bytes(pickle.dumps(results(sys.argv[3])))
+    if sys.argv[1:2] == ["--serve"]:
+        serve(sys.argv[2], *map(int, sys.argv[3:5]), "--large" in sys.argv)
     else:
+        sys.path.insert(0, str(ROOT))
         sys.exit(main())

@@ -1,28 +1,20 @@
 """Peak memory of one call, measured in a process of its own."""
 
-import contextlib
-import ctypes
-import gc
 import multiprocessing
 import os
-import re
 import time
 import traceback
-from pathlib import Path
 from unittest import mock
 
 import pytest
 
-STATUS = Path("/proc/self/status")
+from tests.helpers.resident import FREE_AT_ONCE, STATUS, peak_of
 
 needs_peak = pytest.mark.skipif(
     not STATUS.exists() or "VmHWM" not in STATUS.read_text(),
     reason="the system does not tell the peak resident size of a process",
 )
 
-# With this the C library keeps nothing that was freed: small budgets are then not
-# blurred by holes in its heap.
-FREE_AT_ONCE = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
 # What takes seconds to import is imported once, by the process that others fork from;
 # it computes nothing.
 IMPORTED = ["tests.helpers.memory", "skconvgp", "tests.helpers.oracles"]
@@ -76,25 +68,7 @@ def _measure(setup, calls, sender):
     names = {"__name__": "__main__"}
     try:
         exec(setup, names)
-        found = [_peak(call, names) for call in calls]
+        found = [peak_of(lambda call=call: exec(call, names)) for call in calls]
         sender.send((found, time.process_time()))
     except BaseException:
         sender.send(traceback.format_exc())
-
-
-def _peak(call, names):
-    gc.collect()
-    # What was freed goes back to the system, where it can, and its peak is forgotten.
-    with contextlib.suppress(AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
-    with contextlib.suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
-    # The peak is read as VmHWM: unlike ru_maxrss it does not begin at the size of the
-    # process that started this one.
-    before = _kilobytes("VmRSS")
-    exec(call, names)
-    return (_kilobytes("VmHWM") - before) * 1024
-
-
-def _kilobytes(name):
-    return int(re.search(rf"{name}:\s+(\d+)", STATUS.read_text())[1])
