@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from skconvgp.completion import CoarseKernel, NearestNeighbors, Nystrom
+from skconvgp.completion import CoarseKernel, NearestNeighbors, Nystrom, RandomFeatures
 from skconvgp.inference import sample_gaussian
 from skconvgp.kernels import PatchKernel, rbf
 from skconvgp.processes import (
@@ -19,6 +19,7 @@ from skconvgp.processes import (
     PartsPlan,
     TermChoice,
     extend_features,
+    extend_patches,
     plan_landmarks,
     plan_patches,
 )
@@ -33,7 +34,10 @@ from tests.helpers.processes import (
     Task,
     coarse_and,
     exact_joint,
+    expansion_joint,
     features_joint,
+    first_call,
+    fit_extended,
     joint,
     leaves,
     parts_joint,
@@ -44,7 +48,6 @@ from tests.helpers.processes import (
 from tests.helpers.tolerances import assert_close
 from tests.helpers.worlds import (
     COARSE,
-    N_FIRST,
     N_NEW,
     PATCH,
     REACH,
@@ -116,25 +119,8 @@ def fit_landmarks_that_are_all(task, variance):
     return plan.fit(task.problem(), RESOURCES)[0].process
 
 
-def first_call(task):
-    return slice(np.searchsorted(task.numbers, N_FIRST))
-
-
-def fit_extended(task, variance):
-    """Fit to the samples of a first call, and add the others."""
-    first = first_call(task)
-    process = fit_landmarks(task, variance, first)
-    problem = task.problem(slice(first.stop, None))
-    world = WORLDS[task.world]
-    if world.kernel is None:  # covariances with the samples of the first call
-        both = np.ix_(task.numbers[first.stop :], task.numbers[first])
-        problem = replace(problem, rows=world.covariances[both])
-    generator = RESOURCES.generator()
-    return extend_features(process, problem, task.amplitude, generator, RESOURCES)[0]
-
-
-def extended_joint(task, process, variance):
-    return features_joint(task, process, variance, first_call(task))
+def fit_expansion(task, some=slice(None)):
+    return planned(task, RandomFeatures(40), some=some)
 
 
 def fit_neighbors(task, count=7):
@@ -165,13 +151,13 @@ def local_joint(task, process):
     return joint(task, covariances, covariances, **near)
 
 
-def fit_patches(task, variance):
+def fit_patches(task, variance, some=slice(None)):
     given = np.random.default_rng(5).uniform(0.0, 1.0, (3, 1, PATCH, PATCH))
     choices = (TermChoice(given, None, (2, 1)),)
     plan = plan_patches(
-        task.prior(), task.settings, variance, choices, RESOURCES.generator()
+        task.prior(some), task.settings, variance, choices, RESOURCES.generator()
     )
-    return plan.fit(task.problem(), RESOURCES)[0].process
+    return plan.fit(task.problem(some), RESOURCES)[0].process
 
 
 def halved(images):
@@ -249,20 +235,34 @@ def all_landmarks_cases(variance):
     return cases(f"all landmarks {variance}", fit, exact_joint)
 
 
-def extended_cases(variance):
-    """Return those of further samples, whose variances a given matrix lacks."""
+def extended_cases(name, fit, extend, dense, worlds):
+    """Return those of further samples, in the units of a first call."""
+
+    def extended_joint(task, process):
+        return dense(task, process, first=first_call(task))
+
+    fit = partial(fit_extended, fit, extend)
+    return cases(f"extended {name}", fit, extended_joint, worlds)
+
+
+def extended_landmarks_cases(variance):
+    """Return those of landmarks, where a given matrix lacks variances."""
     fit, dense = (
-        partial(each, variance=variance) for each in (fit_extended, extended_joint)
+        partial(each, variance=variance) for each in (fit_landmarks, features_joint)
     )
     worlds = EVERY_KERNEL if variance == "sor" else BY_KERNEL
-    return cases(f"extended {variance}", fit, dense, worlds)
+    return extended_cases(variance, fit, extend_features, dense, worlds)
 
 
 def patches_cases(variance):
     fit, dense = (
         partial(each, variance=variance) for each in (fit_patches, patches_joint)
     )
-    return cases(f"patches {variance}", fit, dense, ["patches"])
+    name, worlds = f"patches {variance}", ["patches"]
+    return [
+        *cases(name, fit, dense, worlds),
+        *extended_cases(name, fit, extend_patches, dense, worlds),
+    ]
 
 
 def parts_cases(name, view=None, **settings):
@@ -285,7 +285,11 @@ CASES = [
     *cases("all landmarks", fit_all_landmarks, exact_joint),
     *(case for word in ("dtc", "fitc") for case in all_landmarks_cases(word)),
     *(case for word in VARIANCES for case in landmark_cases(word)),
-    *(case for word in VARIANCES for case in extended_cases(word)),
+    *(case for word in VARIANCES for case in extended_landmarks_cases(word)),
+    *cases("expansion", fit_expansion, expansion_joint, ["points"]),
+    *extended_cases(
+        "expansion", fit_expansion, extend_features, expansion_joint, ["points"]
+    ),
     *(case for word in ("dtc", "sor") for case in patches_cases(word)),
     *parts_cases("parts"),
     *parts_cases("mirrored parts", is_mirrored=True),

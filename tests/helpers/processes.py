@@ -1,6 +1,6 @@
 """Fits of processes without an estimator, and what they must give."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from tests.helpers.dense_gp import Joint, Local
 from tests.helpers.worlds import (
     COARSE,
     INPUTS,
+    N_FIRST,
     N_NEW,
     WORLDS,
     N,
@@ -108,13 +109,18 @@ def no_models(problem):
 
 
 def planned(
-    task, completion=None, solver=None, resources=RESOURCES, models_of=no_models
+    task,
+    completion=None,
+    solver=None,
+    resources=RESOURCES,
+    models_of=no_models,
+    some=slice(None),
 ):
     word = "auto" if solver is None else solver
     solver = Cholesky() if solver is None else solver
     parts = Parts(solver, word, completion, 1.0, models_of, keeps_left_out=True)
-    problem = task.problem()
-    plan = Planner(task.prior(), parts, resources).plan(problem, task.settings)
+    problem = task.problem(some)
+    plan = Planner(task.prior(some), parts, resources).plan(problem, task.settings)
     return plan.fit(problem, resources)[0].process
 
 
@@ -178,13 +184,39 @@ def features_joint(task, process, variance, first=slice(None)):
     return joint(task, explained, whole, diag, first=first, is_counted=is_counted)
 
 
-def patches_joint(task, process, variance):
+def expansion_joint(task, process, first=slice(None)):
+    """Return the dense model of the features that a process has drawn."""
+    run = RESOURCES.run(RESOURCES.placement(0))
+    blocks = list(process.prior.blocks(WORLDS[task.world].rows, run))
+    features = torch.cat(blocks).numpy()
+    covariances = features @ features.T
+    return joint(task, covariances, covariances, first=first)
+
+
+def first_call(task):
+    """Return the samples of a first call, to which others are added."""
+    return slice(np.searchsorted(task.numbers, N_FIRST))
+
+
+def fit_extended(fit, extend, task):
+    """Fit to the samples of a first call, and add the others."""
+    first = first_call(task)
+    process = fit(task, some=first)
+    problem = task.problem(slice(first.stop, None))
+    world = WORLDS[task.world]
+    if world.kernel is None:  # covariances with the samples of the first call
+        both = np.ix_(task.numbers[first.stop :], task.numbers[first])
+        problem = replace(problem, rows=world.covariances[both])
+    return extend(process, problem, task.amplitude, RESOURCES.generator(), RESOURCES)[0]
+
+
+def patches_joint(task, process, variance, first=slice(None)):
     inducing = process.prior.inducing.terms[0]
     patches = inducing.patches.reshape(len(inducing.patches), -1)
     explained = explained_by_patches(patches, inducing.locations)
     covariances = WORLDS[task.world].covariances
     whole = explained if variance == "sor" else covariances
-    return joint(task, explained, whole, np.diag(covariances))
+    return joint(task, explained, whole, np.diag(covariances), first=first)
 
 
 def in_units(covariances, task):
