@@ -16,7 +16,7 @@ from speed_table import BENCHMARKS, list_table, read_record
 RESULTS = BENCHMARKS / "results" / "calibration.json"
 REGRESSION = BENCHMARKS / "results" / "regression.json"
 
-from benchmarks.calibration.source import REPORTED  # noqa: E402
+from benchmarks.calibration.report import REPORTED  # noqa: E402
 from benchmarks.regression import REPORTED as REPORTED_REGRESSION  # noqa: E402
 
 MISSING = (
