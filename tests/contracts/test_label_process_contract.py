@@ -9,8 +9,17 @@ import numpy as np
 import pytest
 import torch
 
+from skconvgp.completion import RandomFeatures
 from skconvgp.likelihoods import Beta, Dirichlet, Laplace
-from skconvgp.processes import LinkModel, NoisyModel, TermChoice, plan_patches
+from skconvgp.processes import (
+    LinkModel,
+    NoisyModel,
+    TermChoice,
+    extend_features,
+    extend_patches,
+    plan_landmarks,
+    plan_patches,
+)
 from tests.helpers.dense_laplace import dense_laplace
 from tests.helpers.processes import (
     LANDMARKS,
@@ -19,7 +28,10 @@ from tests.helpers.processes import (
     Task,
     coarse_and,
     exact_joint,
+    expansion_joint,
     features_joint,
+    first_call,
+    fit_extended,
     leaves,
     patches_joint,
     planned,
@@ -35,23 +47,57 @@ AMPLITUDE = 4.0
 PATCHES = np.random.default_rng(5).uniform(0.0, 1.0, (3, 1, PATCH, PATCH))
 
 
-def fit_patches(variance, task, models_of):
+def fit_patches(variance, task, models_of, some=slice(None)):
     choices = (TermChoice(PATCHES, None, (2, 1)),)
     plan = plan_patches(
-        task.prior(),
+        task.prior(some),
         task.settings,
         variance,
         choices,
         RESOURCES.generator(),
-        models=tuple(models_of(task.problem())),
+        models=tuple(models_of(task.problem(some))),
     )
-    return plan.fit(task.problem(), RESOURCES)[0].process
+    return plan.fit(task.problem(some), RESOURCES)[0].process
 
 
-def fit_completed(completion, task, models_of):
-    return planned(task, completion, models_of=models_of)
+def fit_landmarks(variance, task, models_of, some=slice(None)):
+    given = task.prior(some), task.settings, RESOURCES, models_of, task.problem(some)
+    plan = plan_landmarks(LANDMARKS, variance, *given)
+    return plan.fit(task.problem(some), RESOURCES)[0].process
 
 
+def fit_completed(completion, task, models_of, some=slice(None)):
+    return planned(task, completion, models_of=models_of, some=some)
+
+
+def extended(fit, extend, dense):
+    """Return the fit to a first call that is added to, and its dense model."""
+
+    def fit_both(task, models_of):
+        how = extend
+        if extend is extend_features:  # of a fit by a matrix
+            how = partial(extend, codes=task.codes[task.numbers[first_call(task)]])
+        return fit_extended(partial(fit, models_of=models_of), how, task)
+
+    def dense_both(task, process):
+        return dense(task, process, first=first_call(task))
+
+    return fit_both, dense_both
+
+
+# More features than samples, which are fitted by a matrix, and fewer.
+EXPANSIONS = {
+    name: (partial(fit_completed, RandomFeatures(n)), expansion_joint)
+    for name, n in (("wide expansion", 40), ("expansion", 8))
+}
+LANDMARK = {
+    word: (partial(fit_landmarks, word), partial(features_joint, variance=word))
+    for word in ("dtc", "sor")
+}
+BY_PATCHES = {
+    word: (partial(fit_patches, word), partial(patches_joint, variance=word))
+    for word in ("dtc", "sor")
+}
 COMPLETIONS = {
     "exact": (partial(fit_completed, None), exact_joint),
     "completed": (
@@ -62,9 +108,17 @@ COMPLETIONS = {
         partial(fit_completed, coarse_and(LANDMARKS)),
         sum_joint,
     ),
-    "dtc": (partial(fit_patches, "dtc"), partial(patches_joint, variance="dtc")),
-    "sor": (partial(fit_patches, "sor"), partial(patches_joint, variance="sor")),
+    **EXPANSIONS,
 }
+for name, (fit, dense) in EXPANSIONS.items():
+    COMPLETIONS[f"extended {name}"] = extended(fit, extend_features, dense)
+for word in ("dtc", "sor"):
+    fit, dense = LANDMARK[word]
+    COMPLETIONS[f"landmarks {word}"] = fit, dense
+    COMPLETIONS[f"extended landmarks {word}"] = extended(fit, extend_features, dense)
+    fit, dense = BY_PATCHES[word]
+    COMPLETIONS[f"patches {word}"] = fit, dense
+    COMPLETIONS[f"extended patches {word}"] = extended(fit, extend_patches, dense)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +129,10 @@ class Case:
     n_classes: int
     completion: str
     world: str
+
+    @property
+    def is_extended(self):
+        return self.completion.startswith("extended")
 
     def task(self, weights, **settings):
         settings = {"amplitude": AMPLITUDE, "codes": CODES % self.n_classes} | settings
@@ -98,7 +156,10 @@ class Case:
         """Return the dense model of each class, and its targets (n, 1)."""
         common, problem = self.dense(task, process), task.problem()
         targets = self.models_of(problem)[0].targets
-        values = (targets.values - targets.offset).numpy()
+        offset = targets.offset
+        if self.is_extended:  # that of the first call stays
+            offset = torch.as_tensor(process.offset)
+        values = (targets.values - offset).numpy()
         noise = targets.noise.numpy() / AMPLITUDE + NOISE
         return [
             (replace(common, noise=noise[:, c]), values[:, [c]])
@@ -106,7 +167,11 @@ class Case:
         ]
 
 
-BY_PATCHES = [("dtc", "patches"), ("sor", "patches")]
+BY_FEATURES = [
+    (name, "patches" if "patches" in name else "points")
+    for name in COMPLETIONS
+    if name.endswith(("dtc", "sor", "expansion"))
+]
 
 
 def cases(likelihood, n_classes, more=()):
@@ -126,10 +191,10 @@ def cases(likelihood, n_classes, more=()):
 def name_of(case):
     likelihood = case.likelihood
     word = getattr(likelihood, "link", type(likelihood).__name__.lower())
-    return f"{word}-{case.completion}-{case.world}"
+    return f"{word}-{case.completion}-{case.world}".replace(" ", "-")
 
 
-NOISY = [*cases(Dirichlet(), 3, BY_PATCHES), *cases(Beta(0.01), 2, BY_PATCHES)]
+NOISY = [*cases(Dirichlet(), 3, BY_FEATURES), *cases(Beta(0.01), 2, BY_FEATURES)]
 LINKED = [
     *cases(Laplace("softmax"), 3),
     *cases(Laplace("logit"), 2),
