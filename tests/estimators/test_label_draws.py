@@ -54,16 +54,6 @@ def test_moments_are_those_of_the_posterior(name, method):
 
 
 @pytest.mark.parametrize("name", PARTS)
-def test_a_draw_is_one_function(name):
-    gp, new = fitted(PARTS[name])
-    whole = gp.sample_y(new, 3, 7, "pathwise")
-    part = gp.sample_y(new[4:1:-1], 3, 7, "pathwise")
-    np.testing.assert_allclose(part, whole[4:1:-1], rtol=1e-8, atol=1e-10)
-    assert whole.shape == (N_NEW, 3, 3)
-    assert not np.allclose(gp.sample_y(new, 3, 8, "pathwise"), whole)
-
-
-@pytest.mark.parametrize("name", PARTS)
 def test_draws_are_the_same_after_a_device_had_no_room(name, monkeypatch):
     gp, new = fitted(PARTS[name])
     expected = gp.sample_y(new, 3, 0, "pathwise")

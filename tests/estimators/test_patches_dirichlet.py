@@ -176,29 +176,6 @@ def whole_like(gp, X, y, weights=None, **settings):
     return classifier(**own, **settings).fit(X, y, weights)
 
 
-@pytest.mark.parametrize("at", [[10], [25], [14, 27]], ids=str)
-@pytest.mark.parametrize("variance", ["dtc", "sor"])
-@pytest.mark.parametrize("is_weighted", [False, True])
-def test_batches_are_one_fit(at, variance, is_weighted):
-    X, y = digits(49)
-    new, X, y = X[40:], X[:40], y[:40]
-    weights = np.random.default_rng(2).uniform(0.4, 2.5, 40) if is_weighted else None
-    settings = {"variance": variance, "likelihood": Shifted()}
-    gp = in_batches(classifier(**GIVEN, **settings), X, y, at, weights)
-    whole = whole_like(gp, X, y, weights, **settings)
-    for found, wanted in (
-        *zip(
-            gp.predict_latent(new, return_std=True),
-            whole.predict_latent(new, return_std=True),
-            strict=True,
-        ),
-        (gp.predict_proba(new), whole.predict_proba(new)),
-        (gp.loo_predict_proba(), whole.loo_predict_proba()),
-        (gp.log_marginal_likelihood(), whole.log_marginal_likelihood()),
-    ):
-        np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-8)
-
-
 def test_a_class_that_only_later_batches_have():
     X, y = digits(60)
     order = np.argsort(y == 5, kind="stable")
@@ -288,18 +265,6 @@ def test_draws_of_two_classes_by_one_function():
     draws = gp.sample_y(X[:5], 3, random_state=0)
     np.testing.assert_allclose(draws[:, 0], -draws[:, 1])
     assert len(gp._process.state.factors) == 1
-
-
-def test_batches_of_two_classes_are_one_fit():
-    X, y = digits(40, (3, 8))
-    gp = classifier(likelihood="beta", **GIVEN)
-    gp.partial_fit(X[:25], y[:25], classes=[3, 8]).partial_fit(X[25:], y[25:])
-    whole = whole_like(gp, X, y, likelihood="beta")
-    for found, wanted in (
-        (gp.predict_proba(X), whole.predict_proba(X)),
-        (gp.loo_predict_proba(), whole.loo_predict_proba()),
-    ):
-        np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 
 def test_kernels_are_learned_on_label_regression():

@@ -64,32 +64,6 @@ def regressors(X, first, weights=None, **settings):
     )
 
 
-@cuts
-@pytest.mark.parametrize("variance", ["dtc", "sor"])
-@pytest.mark.parametrize("is_weighted", [False, True])
-def test_batches_are_one_fit(at, variance, is_weighted):
-    X, _ = digits(N + 9)
-    new, X = X[N:], X[:N]
-    Y = np.random.default_rng(1).normal(size=(N, 2))
-    weights = np.random.default_rng(2).uniform(0.4, 2.5, N) if is_weighted else None
-    gp, whole = regressors(X, at[0], weights, variance=variance)
-    for part in pieces(N, at):
-        own = None if weights is None else weights[part]
-        gp.partial_fit(X[part], Y[part], own)
-    whole.fit(X, Y, weights)
-    for found, wanted in (
-        (gp.predict(new, return_std=True), whole.predict(new, return_std=True)),
-        (gp.loo_predict(return_std=True), whole.loo_predict(return_std=True)),
-    ):
-        np.testing.assert_allclose(found[0], wanted[0], rtol=1e-7, atol=1e-8)
-        np.testing.assert_allclose(found[1], wanted[1], rtol=1e-6)
-    assert gp.log_marginal_likelihood() == pytest.approx(
-        whole.log_marginal_likelihood(), rel=1e-9
-    )
-    assert gp.fit_report_.n_samples == N
-    assert gp.fit_report_.n_pairs == whole.fit_report_.n_pairs
-
-
 def test_many_small_batches_with_little_noise_lose_no_digits():
     X, y = digits(120)
     gp, whole = regressors(X, 20, noise_variance=1e-4)

@@ -78,15 +78,6 @@ def test_draws_are_the_same_after_a_device_had_no_room(settings, method, monkeyp
     assert np.array_equal(gp.sample_y(new, 3, 0, method), expected)
 
 
-def test_a_draw_is_one_function():
-    gp, new = fitted()
-    whole = gp.sample_y(new, 3, 7, "pathwise")
-    part = gp.sample_y(new[4:1:-1], 3, 7, "pathwise")
-    np.testing.assert_allclose(part, whole[4:1:-1], rtol=1e-9)
-    assert not np.allclose(gp.sample_y(new, 3, 8, "pathwise"), whole)
-    assert whole.shape == (N_NEW, 2, 3)
-
-
 def test_functions_pass_through_targets_without_noise():
     X = np.linspace(0.0, 3.0, 6)[:, None]
     gp = ConvNetGPRegressor(rbf(1.0), noise_variance=1e-8, dtype="float64")
