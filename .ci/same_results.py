@@ -322,8 +322,12 @@ def main():
     parser.add_argument("--only", default="", help="cells whose name has this in it")
     parser.add_argument("--large", action="store_true", help="thousands of images")
     arguments = parser.parse_args()
+    folders = arguments.before, arguments.after
+    built = [any(Path(one).glob("skconvgp/backends/_native.*")) for one in folders]
+    if built[0] != built[1]:
+        parser.error(f"{folders[built[1]]} has no compiled extension, the other has.")
     options = ["--large"] if arguments.large else []
-    both = [Checkout(one, options) for one in (arguments.before, arguments.after)]
+    both = [Checkout(one, options) for one in folders]
     names = [name for name in both[1].ask("names", "") if arguments.only in name]
     found = {name: compare(name, *both) for name in names}
     for one in both:
