@@ -325,7 +325,7 @@ def main():
     folders = arguments.before, arguments.after
     built = [any(Path(one).glob("skconvgp/backends/_native.*")) for one in folders]
     if built[0] != built[1]:
-        parser.error(f"{folders[built[1]]} has no compiled extension, the other has.")
+        parser.error(f"{folders[built[0]]} has no compiled extension, the other has.")
     options = ["--large"] if arguments.large else []
     both = [Checkout(one, options) for one in folders]
     names = [name for name in both[1].ask("names", "") if arguments.only in name]
