@@ -2,8 +2,10 @@
 
 from typing import Any
 
+import torch
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from torch import Tensor, nn
 
 from benchmarks.data import Array
 from benchmarks.report import RESULTS, Figures, read
@@ -45,3 +47,12 @@ def exact_rows(table: str) -> list[Figures]:
     """Return the rows of exact processes on a table, which `regression` measured."""
     rows = read(RESULTS / "regression.json").get("regression", [])
     return [row for row in rows if row["set"] == table]
+
+
+def softmax_of(net: nn.Module, images: Tensor) -> Array:
+    """Return the probabilities (n, k) that a trained network gives to images."""
+    net.eval()
+    with torch.no_grad():
+        parts = [net(part).double().softmax(1) for part in images.split(500)]
+    probabilities: Array = torch.cat(parts).numpy()
+    return probabilities

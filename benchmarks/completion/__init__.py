@@ -27,8 +27,15 @@ from benchmarks.completion.matrices import (
     judge_matrix,
     measure_mixed,
 )
-from benchmarks.completion.measure import measure, start_up
-from benchmarks.completion.strategies import MANY, METHODS, Maker, Strategy, strategies
+from benchmarks.completion.strategies import (
+    MANY,
+    METHODS,
+    Maker,
+    Strategy,
+    measure,
+    start_up,
+    strategies,
+)
 from benchmarks.data import Labelled, Validated
 from benchmarks.measure import Record
 from benchmarks.report import Figures, Target, dated, put

@@ -22,7 +22,6 @@ from typing import Any
 from benchmarks.data import FETCH, Validated
 from benchmarks.flows import published
 from benchmarks.flows.learn import Plan, judge_kernel, judge_way, learn
-from benchmarks.flows.memory import peak_bytes
 from benchmarks.flows.methods import Method, methods, usual
 from benchmarks.flows.networks import (
     LOG_UNIFORM,
@@ -32,7 +31,7 @@ from benchmarks.flows.networks import (
     load,
     published_kernels,
 )
-from benchmarks.flows.steps import profile, time_steps
+from benchmarks.flows.steps import peak_bytes, profile, time_steps
 from benchmarks.flows.tables import (
     RANDOM,
     Learning,

@@ -11,7 +11,7 @@ from sklearn.svm import SVC
 from torch import nn
 
 from benchmarks.data import Array
-from benchmarks.models import of_pixels, of_standardized
+from benchmarks.models import of_pixels, of_standardized, softmax_of
 from benchmarks.report import RESULTS
 from skconvgp import ConvNetGPClassifier, NystromCompletedGP, PatchGPClassifier
 from skconvgp.kernels import PatchKernel, rbf
@@ -72,14 +72,7 @@ class SmallCNN:
 
     def predict_proba(self, X: Array) -> Array:
         """Return the probabilities (n, k) of labels."""
-        self.net.eval()
-        with torch.no_grad():
-            parts = [
-                self.net(part).double().softmax(1)
-                for part in torch.as_tensor(X).split(500)
-            ]
-        probabilities: Array = torch.cat(parts).numpy()
-        return probabilities
+        return softmax_of(self.net, torch.as_tensor(X))
 
 
 def _of_kernel(kernel: Any, n_inducing: Any) -> Any:

@@ -9,6 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from benchmarks.models import softmax_of
+
 WIDTHS, BATCH = (32, 64, 128), 64
 RATE, DECAY = 2e-3, 0.05
 SHIFT = 8  # the largest shift is an eighth of a side
@@ -52,12 +54,8 @@ class TimedCNN:
 
     def predict_proba(self, X: NDArray[Any]) -> NDArray[Any]:
         """Return the probabilities (n, k) of labels: the softmax."""
-        self.net.eval()
         images = (torch.as_tensor(X) - self.mean) / self.std
-        with torch.no_grad():
-            parts = [self.net(part).double().softmax(1) for part in images.split(500)]
-        probabilities: NDArray[Any] = torch.cat(parts).numpy()
-        return probabilities
+        return softmax_of(self.net, images)
 
 
 def _layers(n_channels: int) -> list[nn.Module]:
