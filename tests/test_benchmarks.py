@@ -15,11 +15,11 @@ FOLDER = ROOT / "benchmarks"
 if not FOLDER.exists():
     pytest.skip("the benchmarks are not installed", allow_module_level=True)
 
-from benchmarks.report import RESULTS, SHARED, find, parse, put, questions  # noqa: E402
+from benchmarks.report import RESULTS, SHARED, find, parse, put, questions, read  # noqa: E402
 
 FILES = sorted(FOLDER.rglob("*.py"))
 PEERS = "peers"  # codes of others, each in an environment of its own
-# Result files that belong to another question's, or were measured on another machine.
+# Further result files of a question: of other machines, and of one of its models.
 BESIDE = {
     "fused_cpu_intel": "fused_cpu",
     "pooled_speed_intel": "pooled_speed",
@@ -138,3 +138,36 @@ def test_rows_take_the_place_of_those_that_they_repeat():
     assert len(rows) == 2
     put(rows, {"name": "a", "n": 3})
     assert len(rows) == 3
+
+
+def test_rows_that_are_in_the_file_are_not_missing(tmp_path):
+    from benchmarks.measure import Record
+
+    parts, path = {"rows": ("name",), "runs": ()}, tmp_path / "nothing.json"
+    options = SimpleNamespace(output=path, again=False)
+    record = Record(options, parts)
+    assert record.missing("rows", name="a")
+    record.add("rows", {"name": "a", "n": 1})
+    record.add("runs", {"n": 1})
+    record.leave_out("b", "there is none")
+    later = Record(options, parts)
+    assert not later.missing("rows", name="a")
+    assert later.rows("rows", n=1) == record.rows("rows")
+    assert (later.rows("runs"), later.left_out) == ([], [])
+    assert Record(SimpleNamespace(output=path, again=True), parts).missing(
+        "rows", name="a"
+    )
+    both = SimpleNamespace(output=tmp_path / "both.json", merge=[path])
+    assert Record(both, parts).rows("rows") == record.rows("rows")
+    assert read(both.output)["rows"] == record.rows("rows")
+
+
+def test_figures_of_machines_stand_beside_each_other(tmp_path):
+    from benchmarks.measure import Record
+
+    options = SimpleNamespace(output=tmp_path / "cards.json")
+    for name in ("one", "two"):
+        record = Record(options, {"rows": ("n",)})
+        record.begin(name)
+        record.add("rows", {"n": 1})
+    assert list(read(options.output)) == ["one", "two"]
