@@ -17,8 +17,8 @@ import pickle
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from benchmarks.data import Array
 from benchmarks.measure import Record, Stopwatch, apart, forget_peak, size
 from benchmarks.report import Figures, show
 from skconvgp import ConvNetGPRegressor
@@ -32,10 +32,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "cholesky": {"solver": "cholesky"},
     "cg": {"solver": "cg", "memory_budget": "256 MiB"},
     "cg, held": {"solver": "cg", "memory_budget": ENOUGH},
-    SOLVED: {
-        "solver": ConjugateGradient(deviations="solve"),
-        "memory_budget": ENOUGH,
-    },
+    SOLVED: {"solver": ConjugateGradient(deviations="solve"), "memory_budget": ENOUGH},
 }
 LARGE = {"n_samples": 20_000, "lengthscales": [3.0], "ways": list(WAYS)[:3]}
 HARD = {
@@ -116,7 +113,7 @@ def measure(way: str, n_samples: int, length: float) -> Figures:
     }
 
 
-def samples(n: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+def samples(n: int) -> tuple[Array, Array, Array]:
     """Return vectors, noisy values of a smooth function, and new vectors."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, N_FEATURES))

@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from torch import Generator
 
 from benchmarks.completion.matrices import Covariances, StoredMatrix, judge_matrix
 from benchmarks.completion.published import EXACT, NYSTROM
 from benchmarks.completion.strategies import classifier
-from benchmarks.data import Labelled, Validated
+from benchmarks.data import Array, Labelled, Validated
 from benchmarks.measure import accuracies
 from benchmarks.report import Figures
 from skconvgp import KernelEnsembleClassifier, completion
@@ -76,7 +75,7 @@ def from_landmarks(
     generator = Generator().manual_seed(0)
     done = completion.Nystrom().complete(oracle, fraction, generator)
 
-    def approximate(cross: NDArray[Any]) -> NDArray[Any]:
+    def approximate(cross: Array) -> Array:
         anchored = torch.from_numpy(cross[:, done.anchors.numpy()])
         return (done.lift(anchored.to(torch.float64)) @ done.factor.mT).numpy()
 
@@ -99,7 +98,7 @@ def clusters_beside_landmarks(
         members = torch.from_numpy((own == number).nonzero()[0])
         oracle.block(members, members)
 
-    def within(new: NDArray[Any], approximate: Any, given: Any) -> NDArray[Any]:
+    def within(new: Array, approximate: Any, given: Any) -> Array:
         return np.where(new[:, None] == own, given, approximate)
 
     gram = within(own, between.gram, exact.gram)
@@ -113,7 +112,7 @@ def clusters_beside_landmarks(
     return told | judge_matrix(Covariances(gram, cross), split)
 
 
-def flat(part: Labelled) -> NDArray[Any]:
+def flat(part: Labelled) -> Array:
     """Return the images as vectors."""
     return part.X.reshape(len(part.X), -1)
 

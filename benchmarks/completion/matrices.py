@@ -7,11 +7,10 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmarks.completion.strategies import NOISE
-from benchmarks.data import Validated
+from benchmarks.data import Array, Validated
 from benchmarks.measure import Stopwatch, accuracies, unwarned
 from benchmarks.report import Figures
 from skconvgp import ConvNetGPClassifier, gram_matrix
@@ -22,7 +21,7 @@ ROWS = 1000  # of the error of a matrix at a time
 class StoredMatrix:
     """A symmetric matrix as completions see it; it knows what they have seen."""
 
-    def __init__(self, matrix: NDArray[Any]) -> None:
+    def __init__(self, matrix: Array) -> None:
         self._matrix = torch.from_numpy(matrix)
         self._is_seen = torch.eye(len(matrix), dtype=torch.bool)
 
@@ -62,8 +61,8 @@ class StoredMatrix:
 class Covariances:
     """Of the training images with each other, and of new ones with them, by name."""
 
-    gram: NDArray[Any]
-    cross: dict[str, NDArray[Any]]
+    gram: Array
+    cross: dict[str, Array]
 
     @classmethod
     def of(cls, kernel: Any, split: Validated) -> Self:
@@ -72,7 +71,7 @@ class Covariances:
         cross = split.both(lambda X_new: gram_matrix(kernel, X_new, X))
         return cls(gram_matrix(kernel, X, dtype="float32"), cross)
 
-    def changed(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Self:
+    def changed(self, change: Callable[[Array], Array]) -> Self:
         """Return what becomes of all rows."""
         cross = {name: change(rows) for name, rows in self.cross.items()}
         return type(self)(change(self.gram), cross)

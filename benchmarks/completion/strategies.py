@@ -66,9 +66,7 @@ def completed(
 ) -> Strategy:
     """Return a strategy that is a completion with some settings."""
     return Strategy(
-        lambda _, fraction: classifier(make(**settings), fraction),
-        fractions,
-        largest_n,
+        lambda _, fraction: classifier(make(**settings), fraction), fractions, largest_n
     )
 
 
@@ -89,11 +87,7 @@ def baselines() -> dict[str, Strategy]:
     }
     for pool, depth, size in ((2, 5, 3), (2, 3, 3), (2, 4, 5), (4, 3, 3)):
         found[f"coarse {pool}, {depth} layers of {size}x{size}"] = completed(
-            completion.CoarseKernel,
-            WHOLE,
-            pool=pool,
-            depth=depth,
-            kernel_size=size,
+            completion.CoarseKernel, WHOLE, pool=pool, depth=depth, kernel_size=size
         )
     for pool, depth in ((2, 5), (4, 3)):
         found[f"coarse {pool}, {depth} layers of 3x3 + {published.NYSTROM}"] = (

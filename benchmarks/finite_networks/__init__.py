@@ -188,10 +188,7 @@ def missing(record: Record, part: str, place: Figures, options: Any) -> list[str
 
 
 def add(
-    record: Record,
-    part: str,
-    place: Figures,
-    measured: Iterator[tuple[str, Figures]],
+    record: Record, part: str, place: Figures, measured: Iterator[tuple[str, Figures]]
 ) -> None:
     """Add and print the rows of a place."""
     for method, row in measured:

@@ -3,11 +3,10 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.ensemble import BaggingClassifier, BaggingRegressor
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
-from benchmarks.data import Samples
+from benchmarks.data import Array, Samples
 from benchmarks.measure import Stopwatch, judge_numbers, ran_on
 from benchmarks.report import Figures
 
@@ -31,8 +30,8 @@ def numbers(table: Samples, sizes: tuple[int, ...]) -> Figures:
 
 
 def classes(
-    X: NDArray[Any], y: NDArray[Any], X_test: NDArray[Any], sizes: tuple[int, ...]
-) -> tuple[NDArray[Any], Figures]:
+    X: Array, y: Array, X_test: Array, sizes: tuple[int, ...]
+) -> tuple[Array, Figures]:
     """Return probabilities of the classes, and seconds."""
     watch = Stopwatch()
     network = MLPClassifier(hidden_layer_sizes=sizes, **TRAINING)

@@ -18,10 +18,7 @@ from skconvgp.kernels import Kernel, rbf
 
 # Tables of the source: 4.2 and 4.3 have 5000 test samples, 6.3 and 6.4 a tenth.
 BOOTSTRAPS, FUNCTIONS = "4.2, 4.3", "6.3, 6.4"
-SETS = {
-    BOOTSTRAPS: ("magic", "htru2"),
-    FUNCTIONS: ("eeg_eye_state", "htru2", "magic"),
-}
+SETS = {BOOTSTRAPS: ("magic", "htru2"), FUNCTIONS: ("eeg_eye_state", "htru2", "magic")}
 N_TEST = 5000
 N_LEARNED = 2000  # samples from which the kernel is learned
 KERNEL = rbf(2.0)

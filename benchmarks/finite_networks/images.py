@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
+from benchmarks.data import Array
 from benchmarks.measure import Stopwatch, judge, ran_on, unwarned
 from benchmarks.report import Figures
 from skconvgp import BayesianNetworkClassifier, ConvNetGPClassifier, gram_diag
@@ -37,10 +37,10 @@ MOST_AT_ONCE, BATCH, N_LANDMARKS = 2000, 512, 1000
 # What the variance of the prior does is measured on few small images.
 MOST_FLAT, SIDE_FLAT = 1000, 14
 
-Images = tuple[NDArray[Any], NDArray[Any]]
+Images = tuple[Array, Array]
 
 
-def load(n: int, side: int) -> tuple[NDArray[Any], ...]:
+def load(n: int, side: int) -> tuple[Array, ...]:
     """Return images to learn from and to judge, and their labels.
 
     Images of 14 x 14 pixels are means of 2 x 2.
@@ -122,7 +122,7 @@ class Maker:
     settings: dict[str, Any]  # those of the method
 
     def losses(
-        self, X: NDArray[Any], y: NDArray[Any], noises: list[float]
+        self, X: Array, y: Array, noises: list[float]
     ) -> dict[float, float | None]:
         """Return log losses of noises on held-out images; one noise is not judged."""
         if len(noises) == 1:
@@ -156,7 +156,7 @@ class Maker:
         return model
 
 
-def _target_variance(y: NDArray[Any]) -> float:
+def _target_variance(y: Array) -> float:
     """Return the variance of the unit of the networks, that of their targets."""
     model = BayesianNetworkClassifier((), max_iter=4, n_draws=1, optimizer=None)
     return float(model.fit(np.zeros((len(y), 1)), y).latent_scale_) ** 2

@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from numpy.typing import NDArray
-
+from benchmarks.data import Array
 from skconvgp.flows import OptimizerResult, Part
 
 
@@ -59,15 +58,15 @@ class _Counted:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    def value(self, theta: NDArray[Any], batches: Any) -> float:
+    def value(self, theta: Array, batches: Any) -> float:
         with self._timed():
             value = self._inner.value(theta, batches)
         self._tell(theta, value, batches)
         return float(value)
 
     def gradient(
-        self, theta: NDArray[Any], batches: Any, method: str = "exact"
-    ) -> tuple[float, NDArray[Any]]:
+        self, theta: Array, batches: Any, method: str = "exact"
+    ) -> tuple[float, Array]:
         with self._timed():
             value, slope = self._inner.gradient(theta, batches, method)
         self._tell(theta, value, batches)
@@ -77,7 +76,7 @@ class _Counted:
         is_stopped = self._inner.report(step)
         return is_stopped or self._spent() >= self._budget
 
-    def _tell(self, theta: NDArray[Any], value: float, batches: Any) -> None:
+    def _tell(self, theta: Array, value: float, batches: Any) -> None:
         if batches is self.fixed and value < self._best:
             self._best = value
             self._log.append((self._spent(), theta.copy(), value))
@@ -97,7 +96,7 @@ def cost(counts: Any, n_parameters: int) -> int:
     return int(counts.n_evaluations + n_parameters * counts.n_derivatives)
 
 
-def theta_at(log: Log, spent: float, start: NDArray[Any]) -> NDArray[Any]:
+def theta_at(log: Log, spent: float, start: Array) -> Array:
     """Return the best place that was known when so much was spent."""
     theta = start
     for when, place, _ in log:

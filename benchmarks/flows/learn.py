@@ -4,11 +4,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score
 from sklearn.preprocessing import LabelBinarizer
 
-from benchmarks.data import Validated
+from benchmarks.data import Array, Validated
 from benchmarks.flows.budget import Log, WithinBudget, cost, theta_at
 from benchmarks.flows.methods import Method
 from benchmarks.measure import Stopwatch, accuracies, number
@@ -41,7 +40,7 @@ class Plan:
 
 
 def learn(
-    kernel: Any, method: Method, start: NDArray[Any], split: Validated, plan: Plan
+    kernel: Any, method: Method, start: Array, split: Validated, plan: Plan
 ) -> tuple[Figures, Log]:
     """Learn from one start; return what was found and spent, and the way."""
     log = Log()
@@ -111,7 +110,7 @@ def best_noise(gram: Any, y: Any, cross: Any, y_new: Any) -> float:
 
 
 def judge_way(
-    kernel: Any, start: NDArray[Any], log: Log, split: Validated, plan: Plan
+    kernel: Any, start: Array, log: Log, split: Validated, plan: Plan
 ) -> list[Figures]:
     """Return accuracies of the best places known on the way."""
     known: dict[bytes, Figures] = {}

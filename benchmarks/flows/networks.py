@@ -5,9 +5,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from benchmarks.data import Labelled, Validated, images
+from benchmarks.data import Array, Labelled, Validated, images
 from benchmarks.flows.published import DENSE, SEVEN, THREE
 from skconvgp.kernels import convnet, dense, three_layer_convnet
 
@@ -22,7 +21,7 @@ LOG_UNIFORM, UNIFORM = "log-uniform", "uniform"
 LOWEST, HIGHEST = 0.01, 100.0
 
 
-def draw_starts(kind: str, n: int) -> NDArray[Any]:
+def draw_starts(kind: str, n: int) -> Array:
     """Return logarithms of weight and bias variance (n, 2).
 
     "uniform" is between 0 and the highest, as the source drew them.

@@ -24,7 +24,6 @@ STEP_SECONDS = {
 # three layers: with seven there was no memory for autodiff.
 PROFILE_BATCH, PROFILE_STEPS = 300, 10
 PROFILE = {AUTOGRAD: (85.81, 10), DIFFERENCES: (30.30, 30), BAYESIAN: (12.42, 13)}
-BACKPROPAGATION = 0.88  # of the seconds with autodiff
 
 AUTODIFF_FAILED = 100  # the smallest batch, on the network with seven layers
 

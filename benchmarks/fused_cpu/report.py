@@ -63,10 +63,7 @@ def floor(case: Figures, clock: str) -> Figures | None:
 
 def targets(record: Figures) -> list[Target]:
     """Return what is required of all there is."""
-    case = next(
-        (c for c in record["cases"] if (c["network"], c["data"]) == MAIN),
-        None,
-    )
+    case = next((c for c in record["cases"] if (c["network"], c["data"]) == MAIN), None)
     found: list[Target] = []
     if case:
         found += _of_case(case, record["settings"]["instruction_set"])

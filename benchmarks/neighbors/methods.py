@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.neighbors import KNeighborsRegressor
 
-from benchmarks.data import Samples
+from benchmarks.data import Array, Samples
 from benchmarks.measure import Stopwatch, judge_numbers
 from benchmarks.neighbors.search import GRID, Search, held_out
 from benchmarks.report import Figures
@@ -76,7 +75,7 @@ def _alone(table: Samples) -> Figures:
     }
 
 
-def _on_curve(gp: Any, X: NDArray[Any], curve: NDArray[Any]) -> Figures:
+def _on_curve(gp: Any, X: Array, curve: Array) -> Figures:
     near = gp.completion.n_neighbors if gp.completion else len(X)
     return {
         "lengthscale": float(gp.kernel_.lengthscale),

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.model_selection import KFold
 
+from benchmarks.data import Array
 from skconvgp import ConvNetGPRegressor
 from skconvgp.completion import NearestNeighbors
 from skconvgp.kernels import rbf
@@ -26,7 +26,7 @@ N_FOLDS = 3
 class Search:
     """A walk over the grid, to the place of the least held-out squared error."""
 
-    def __init__(self, weights: str, X: NDArray[Any], y: NDArray[Any]) -> None:
+    def __init__(self, weights: str, X: Array, y: Array) -> None:
         self.weights, self.X, self.y = weights, X, y
         self.errors: dict[tuple[int, ...], float] = {}
 
@@ -73,11 +73,11 @@ class Search:
             self.errors[key] = float(np.concatenate(squares).mean())
         return self.errors[key]
 
-    def _parts(self) -> Iterator[tuple[NDArray[Any], ...]]:
+    def _parts(self) -> Iterator[tuple[Array, ...]]:
         yield from held_out(self.X, self.y)
 
 
-def held_out(X: NDArray[Any], y: NDArray[Any]) -> Iterator[tuple[NDArray[Any], ...]]:
+def held_out(X: Array, y: Array) -> Iterator[tuple[Array, ...]]:
     """Yield samples to fit, their targets, samples to predict and their targets."""
     if len(y) > MANY:
         order = np.random.default_rng(0).permutation(len(y))

@@ -20,10 +20,9 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.metrics import log_loss
 
-from benchmarks.data import FETCH
+from benchmarks.data import FETCH, Array
 from benchmarks.measure import Record, Stopwatch, apart
 from benchmarks.patches.models import MODELS, SIZES
 from benchmarks.report import AGAIN, Figures, show
@@ -117,7 +116,7 @@ def measure(data: str, n_train: int, model: str) -> Figures:
     return row
 
 
-def _loo_log_loss(classifier: Any, y: NDArray[Any]) -> float:
+def _loo_log_loss(classifier: Any, y: Array) -> float:
     """Return that of the 2000 training images which a fit keeps.
 
     They depend on the seed and the number of images alone. `loo_predict_proba` computes
@@ -128,7 +127,7 @@ def _loo_log_loss(classifier: Any, y: NDArray[Any]) -> float:
     return float(log_loss(y[kept], probabilities, labels=classifier.classes_))
 
 
-def _images(data: str, subset: str, n: int | None) -> tuple[NDArray[Any], NDArray[Any]]:
+def _images(data: str, subset: str, n: int | None) -> tuple[Array, Array]:
     """Return images (n, c, h, w) as float32, and labels."""
     if data == "rectangles":
         seed = list(N_RECTANGLES).index(subset)

@@ -4,9 +4,9 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 
+from benchmarks.data import Array
 from benchmarks.measure import Stopwatch
 from skconvgp import ImageClassifier
 
@@ -22,7 +22,7 @@ class Shown(TransformerMixin, BaseEstimator):
         del X, y
         return self
 
-    def transform(self, X: NDArray[Any]) -> NDArray[Any]:
+    def transform(self, X: Array) -> Array:
         """Return images as the part sees them."""
         return np.asarray(self.view(torch.as_tensor(X)))
 
@@ -37,7 +37,7 @@ class PooledSum(ClassifierMixin, BaseEstimator):
     def __init__(self, part: Any) -> None:
         self.part = part
 
-    def fit(self, X: NDArray[Any], y: NDArray[Any]) -> Self:
+    def fit(self, X: Array, y: Array) -> Self:
         """Fit the usual sum, then the longer one."""
         watch = Stopwatch()
         usual = ImageClassifier(random_state=0).fit(X, y)
@@ -50,10 +50,10 @@ class PooledSum(ClassifierMixin, BaseEstimator):
         self.classes_ = self.model_.classes_
         return self
 
-    def predict_proba(self, X: NDArray[Any]) -> NDArray[Any]:
+    def predict_proba(self, X: Array) -> Array:
         """Return the probabilities of the longer sum."""
         return self.model_.predict_proba(X)
 
-    def loo_predict_proba(self) -> NDArray[Any]:
+    def loo_predict_proba(self) -> Array:
         """Return those of the training images, each left out."""
         return self.model_.loo_predict_proba()

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from numpy.typing import NDArray
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegressionCV
@@ -11,6 +10,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
+from benchmarks.data import Array
 from benchmarks.models import of_pixels, of_standardized
 from skconvgp import ConvNetGPClassifier, ImageClassifier, PatchGPClassifier
 from skconvgp.kernels import convnet
@@ -28,13 +28,13 @@ def _scattering_network() -> Any:
     )
 
 
-def scaled_rbf(X: NDArray[Any], X_fit: NDArray[Any]) -> NDArray[Any]:
+def scaled_rbf(X: Array, X_fit: Array) -> Array:
     """Return the kernel of `SVC()`, as one product of matrices.
 
     SVC itself evaluates pairs one by one: with 15 552 coefficients of 5000 images that
     takes many times as long.
     """
-    gram: NDArray[Any] = rbf_kernel(X, X_fit, 1.0 / (X_fit.shape[1] * X_fit.var()))
+    gram: Array = rbf_kernel(X, X_fit, 1.0 / (X_fit.shape[1] * X_fit.var()))
     return gram
 
 

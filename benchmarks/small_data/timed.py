@@ -3,12 +3,11 @@
 import math
 import time
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from benchmarks.data import Array
 from benchmarks.models import softmax_of
 
 WIDTHS, BATCH = (32, 64, 128), 64
@@ -27,7 +26,7 @@ class TimedCNN:
     seconds: float  # processor seconds of the training
     flips: bool  # whether images are mirrored at random
 
-    def fit(self, X: NDArray[Any], y: NDArray[Any]) -> "TimedCNN":
+    def fit(self, X: Array, y: Array) -> "TimedCNN":
         """Train on images (n, c, h, w) with labels from 0 on."""
         torch.manual_seed(0)
         images, labels = torch.as_tensor(X), torch.as_tensor(y).long()
@@ -52,7 +51,7 @@ class TimedCNN:
                 optimizer.step()
                 self.n_epochs += len(few) / len(images)
 
-    def predict_proba(self, X: NDArray[Any]) -> NDArray[Any]:
+    def predict_proba(self, X: Array) -> Array:
         """Return the probabilities (n, k) of labels: the softmax."""
         images = (torch.as_tensor(X) - self.mean) / self.std
         return softmax_of(self.net, images)
