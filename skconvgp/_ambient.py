@@ -10,6 +10,8 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 import torch
 
+from skconvgp._threads import one_thread
+
 __all__ = ["named_recursion", "ordinary_state", "ordinary_torch", "public"]
 
 P = ParamSpec("P")
@@ -68,9 +70,10 @@ def named_recursion() -> Iterator[None]:
 def ordinary_state() -> Iterator[None]:
     """Compute as `ordinary_torch` does, and as numpy does if nobody asks it to warn.
 
-    Under ``np.errstate(all="raise")`` numbers that vanish would be errors.
+    Under ``np.errstate(all="raise")`` numbers that vanish would be errors. Torch uses
+    one thread for all but large operations.
     """
-    with np.errstate(**ARITHMETIC), ordinary_torch():
+    with np.errstate(**ARITHMETIC), ordinary_torch(), one_thread():
         yield
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from skconvgp._threads import allowed_threads
 from skconvgp.backends._cuda_source import KERNEL_NAME, cuda_source, layout_of
 from skconvgp.backends._displacements import has_pools_apart, passes_of, weights_of
 from skconvgp.backends._fused_cpu import Extension, table_size
@@ -120,7 +121,7 @@ class Gpu:
     def prepare(self, program: Program, images: Tensor) -> tuple[Tensor, Tensor]:
         """Return the tables (n, t) and the variances (n, 1 + p) of images."""
         parts = torch.split(images.to(HOST), IMAGES_AT_ONCE)
-        with ThreadPoolExecutor(torch.get_num_threads()) as pool:
+        with ThreadPoolExecutor(allowed_threads()) as pool:
             pairs = list(
                 pool.map(lambda part: Extension().prepare(program, part), parts)
             )

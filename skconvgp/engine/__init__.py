@@ -55,7 +55,7 @@ from skconvgp.engine._precomputed import MatrixOracle
 from skconvgp.engine._pullback import FactoredWeights, pull_back
 from skconvgp.engine._samples import SampleOracle
 from skconvgp.engine._summed import SummedOracle
-from skconvgp.engine._threads import limit_this_thread, survive_forks
+from skconvgp.engine._threads import survive_forks
 
 __all__ = [
     "Block",
@@ -86,7 +86,6 @@ __all__ = [
     "host_values",
     "kernel_neighborhoods",
     "kernel_shape",
-    "limit_this_thread",
     "matrix_neighborhoods",
     "measure_tiles",
     "nearest",

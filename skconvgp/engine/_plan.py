@@ -38,6 +38,8 @@ GPU_BLOCK_MAPS = 2**28
 GPU_LEAST_BLOCK = 128
 BLOCK_SHARE = 8
 MAX_BLOCK = 2048
+# Bytes of the maps of all layers and pairs, which take some hundredths of a second.
+SMALL_BYTES = 2**24
 BLOCKS_A_WORKER = 16  # so many that the last block, computed alone, wastes little time
 LANES = 16  # of the longest vectors; each lane computes one image of the columns
 MANY_LANES = 8 * LANES  # in smaller tiles, idle lanes cost less than a smaller side
@@ -182,8 +184,10 @@ def plan_tiles(
     block = (block // tile * tile or block) if on_gpu else _in_vectors(block)
     block = min(block, max(n_rows, n_cols))
     block = largest = max(1, block)
-    if n_workers > 1:  # each worker gets a few blocks, even of a small matrix
-        n_pairs = n_rows * n_cols // (2 if is_symmetric else 1)
+    n_pairs = n_rows * n_cols // (2 if is_symmetric else 1)
+    n_bytes = n_pairs * costs.n_passes * costs.pair_bytes
+    # Each worker gets a few blocks, but of a matrix that is not worth other threads.
+    if n_workers > 1 and n_bytes > SMALL_BYTES:
         fair = math.isqrt(n_pairs // (BLOCKS_A_WORKER * n_workers))
         block = min(block, max(1, -(-fair // LANES)) * LANES)
     tile = min(tile, block)

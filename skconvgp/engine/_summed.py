@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from skconvgp._threads import threads_for
 from skconvgp.engine._evaluate import KernelOracle
 from skconvgp.linalg import symmetrize_
 
@@ -32,4 +33,5 @@ class SummedOracle:
     def gram(self) -> Tensor:
         """Return the sum (n, n), without the variances that F F^T leaves out."""
         gram = self.oracle.gram().mul_(self.scale)
-        return symmetrize_(gram.addmm_(self.features, self.features.mT))
+        with threads_for(len(gram) * self.features.numel()):
+            return symmetrize_(gram.addmm_(self.features, self.features.mT))

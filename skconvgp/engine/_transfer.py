@@ -10,6 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import torch
 from torch import Tensor
 
+from skconvgp._threads import allowed_threads
+
 __all__ = ["to_device", "to_host"]
 
 HOST = torch.device("cpu")
@@ -63,7 +65,7 @@ def _copied(
     n = max(PART_BYTES // tensor.itemsize, 1)
     targets, sources = result.view(-1), tensor.view(-1)
     parts = [slice(start, start + n) for start in range(0, len(sources), n)]
-    n_threads = max(1, min(MOST_THREADS, torch.get_num_threads(), len(parts)))
+    n_threads = max(1, min(MOST_THREADS, allowed_threads(), len(parts)))
 
     def copy_every(first: int) -> None:
         buffer = torch.empty(

@@ -11,6 +11,7 @@ from itertools import zip_longest
 import torch
 
 from skconvgp._ambient import public
+from skconvgp._threads import allowed_threads
 from skconvgp.backends import instruction_set, missing_compiler, missing_extension
 from skconvgp.engine import count_gpus
 
@@ -328,7 +329,7 @@ def _torch_build() -> Mapping[str, str]:
         cuda = "not in this build"
     else:
         cuda = f"{torch.version.cuda}, {torch.cuda.device_count()} devices found"
-    return {"CUDA": cuda, "threads": str(torch.get_num_threads())}
+    return {"CUDA": cuda, "threads": str(allowed_threads())}
 
 
 def _backends() -> Mapping[str, str]:

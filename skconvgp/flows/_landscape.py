@@ -13,6 +13,7 @@ from torch import Tensor
 from skconvgp._protocols import Batch, Objective, OptimizerResult, Score, Step
 from skconvgp._settings import FIXED, as_bounds
 from skconvgp._tensors import reals
+from skconvgp._threads import threads_for
 from skconvgp._typing import FloatArray
 from skconvgp.engine import FactoredWeights
 from skconvgp.exceptions import NotPSDError
@@ -303,7 +304,8 @@ class BatchLandscape:
         assert not isinstance(objective, IterativeEvidence)
         targets = self._task.targets[batch.indices].to(gram.device)
         try:
-            score = objective.score(gram, targets, parameter)
+            with threads_for(gram.shape[-1] * gram.numel()):
+                score = objective.score(gram, targets, parameter)
         except NotPSDError:
             return None
         is_defined = math.isfinite(score.value) and bool(score.by_gram.isfinite().all())

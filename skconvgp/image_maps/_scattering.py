@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from skconvgp._tensors import int_range
+from skconvgp._threads import on_threads
 from skconvgp._typing import ImageShape
 from skconvgp.image_maps._filters import (
     FilterBank,
@@ -80,9 +81,8 @@ class Scattering:
             return self._scattered(images)
         channels, height, width = images.shape[1:]
         n_images = max(1, HELD_AT_ONCE // self.n_values((channels, height, width)))
-        return torch.cat(
-            [self._scattered(part) for part in torch.split(images, n_images)]
-        )
+        parts = torch.split(images, n_images)
+        return torch.cat(on_threads(self._scattered, parts))
 
     def _scattered(self, images: Tensor) -> Tensor:
         """Return coefficients (n, c', h', w') of images (n, c, h, w), all at once."""

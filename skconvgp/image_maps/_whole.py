@@ -11,6 +11,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from skconvgp._threads import threads_for
 from skconvgp.engine import pool_images, require_memory, to_numpy, to_tensor
 from skconvgp.image_maps._blocks import ImageBlocks
 from skconvgp.image_maps._pixels import PixelMap
@@ -102,7 +103,8 @@ def _spectrum_by_pixels(blocks: ImageBlocks, mean: Tensor) -> tuple[Tensor, Tens
     moment = torch.zeros(len(mean), len(mean), dtype=mean.dtype, device=mean.device)
     for block in blocks:
         centred = _unit(block) - mean
-        moment.addmm_(centred.mT, centred, alpha=1.0 / len(blocks.images))
+        with threads_for(len(moment) * centred.numel()):
+            moment.addmm_(centred.mT, centred, alpha=1.0 / len(blocks.images))
     values, vectors = symmetric_eigen(moment)
     return without_rounding(values), vectors
 

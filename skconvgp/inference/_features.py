@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from skconvgp._threads import threads_for
 from skconvgp.inference._evidence import (
     LeaveOneOut,
     informative,
@@ -100,7 +101,8 @@ def sum_features(
     for start in range(0, len(features), ROWS):
         rows = slice(start, start + ROWS)
         scaled = features[rows] * precision[rows, None].sqrt()
-        moment.addmm_(scaled.mT, scaled)
+        with threads_for(moment.shape[0] * scaled.numel()):
+            moment.addmm_(scaled.mT, scaled)
     weighted = targets * precision[:, None]
     return FeatureSums(
         moment,

@@ -13,6 +13,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
+from skconvgp._threads import threads_for
 from skconvgp.linalg import (
     cholesky_inverse,
     cholesky_logdet,
@@ -86,7 +87,8 @@ class SoftmaxState:
         total = self.inverses.sum(0)
         for inverse in self.inverses:
             half = half_solve(self.factor, inverse)
-            total.addmm_(half.mT, half, alpha=-1.0)
+            with threads_for(len(half) * half.numel()):
+                total.addmm_(half.mT, half, alpha=-1.0)
             del half  # before the next one is made
         return total
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from skconvgp._threads import threads_for
+
 __all__ = ["Spectrum"]
 
 ROWS = 4096  # rows of eigenvectors that are multiplied at a time
@@ -59,7 +61,8 @@ class Spectrum:
     def _squares(self, factors: Tensor) -> Tensor:
         """Return the diagonals (n, m) of V diag(f) V^T."""
         parts = torch.split(self.vectors, ROWS)
-        return torch.cat([part.square() @ factors for part in parts])
+        with threads_for(len(self.vectors) * factors.numel()):
+            return torch.cat([part.square() @ factors for part in parts])
 
     def _entries(self, rows: Tensor, columns: Tensor, factors: Tensor) -> Tensor:
         """Return entries (b, m) of V diag(f) V^T for each column f of the factors."""
@@ -92,5 +95,6 @@ class Spectrum:
         n_columns = columns.shape[1]
         for block in torch.split(factors, max(1, COLUMNS // n_columns), dim=1):
             scaled = (columns[:, None] * block[:, :, None]).flatten(1)
-            products = self.vectors @ scaled
+            with threads_for(len(self.vectors) * scaled.numel()):
+                products = self.vectors @ scaled
             yield products.reshape(len(products), -1, n_columns).transpose(0, 1)

@@ -10,6 +10,7 @@ from scipy.optimize import minimize, root
 from torch import Tensor
 
 from skconvgp._protocols import Calibration
+from skconvgp._threads import search_on_one_thread
 from skconvgp._typing import FloatArray
 
 __all__ = ["fit_calibration"]
@@ -70,16 +71,17 @@ def _most_probable(posterior: "_Posterior") -> FloatArray:
     usual = posterior.usual
     floored = usual.copy()
     floored[3] = math.log(LARGE_ODDS)
-    ends = [
-        minimize(
-            posterior.value_and_slope,
-            start,
-            jac=True,
-            method="L-BFGS-B",
-            options=SEARCH,
-        )
-        for start in (usual, floored)
-    ]
+    with search_on_one_thread():
+        ends = [
+            minimize(
+                posterior.value_and_slope,
+                start,
+                jac=True,
+                method="L-BFGS-B",
+                options=SEARCH,
+            )
+            for start in (usual, floored)
+        ]
     best: FloatArray = min(ends, key=lambda end: float(end.fun)).x
     return best
 

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from skconvgp._threads import threads_for
 from skconvgp.exceptions import NotPSDError
 
 __all__ = [
@@ -77,8 +78,7 @@ def factor_with_jitter_(matrix: Tensor, scale: float) -> Tensor:
 
 def plain_cholesky(matrix: Tensor) -> Tensor | None:
     """Return the lower factor of a symmetric matrix (n, n); None if there is none."""
-    factor: Tensor
-    factor, info = torch.linalg.cholesky_ex(matrix)
+    factor, info = _factor(matrix)
     is_factor = int(info) == 0 and bool(factor.diagonal().isfinite().all())
     return factor if is_factor else None
 
@@ -91,13 +91,15 @@ def cholesky_solve(factor: Tensor, rhs: Tensor) -> Tensor:
 
 def half_solve(factor: Tensor, rhs: Tensor) -> Tensor:
     """Solve L x = rhs for right-hand sides (n, k), or (b, n, k) for b factors."""
-    solution: Tensor = torch.linalg.solve_triangular(factor, rhs, upper=False)
+    with threads_for(factor.shape[-1] * rhs.numel()):
+        solution: Tensor = torch.linalg.solve_triangular(factor, rhs, upper=False)
     return solution
 
 
 def back_solve(factor: Tensor, rhs: Tensor) -> Tensor:
     """Solve L^T x = rhs for right-hand sides (n, k)."""
-    solution: Tensor = torch.linalg.solve_triangular(factor.mT, rhs, upper=True)
+    with threads_for(factor.shape[-1] * rhs.numel()):
+        solution: Tensor = torch.linalg.solve_triangular(factor.mT, rhs, upper=True)
     return solution
 
 
@@ -112,7 +114,8 @@ def cholesky_product(factor: Tensor) -> Tensor:
     width = -(-len(factor) // STRIPS)
     for start in range(0, len(factor), width):
         rows = slice(start, min(start + width, len(factor)))
-        part = factor[start:, : rows.stop] @ factor[rows, : rows.stop].mT
+        with threads_for(len(factor) ** 3):
+            part = factor[start:, : rows.stop] @ factor[rows, : rows.stop].mT
         product[start:, rows] = part
         product[rows, start:] = part.mT
     return product
@@ -122,7 +125,8 @@ def cholesky_inverse(factor: Tensor, out: Tensor | None = None) -> Tensor:
     """Return (L L^T)^-1 (n, n); written into `out` (n, n), contiguous, if given."""
     if out is None:
         out = torch.empty_like(factor, memory_format=torch.contiguous_format)
-    torch.cholesky_inverse(factor, out=out.mT)  # no copy if `out` is in column order
+    with threads_for(len(factor) ** 3):  # no copy if `out` is in column order
+        torch.cholesky_inverse(factor, out=out.mT)
     return out
 
 
@@ -136,8 +140,9 @@ def cholesky_inverse_diag(factor: Tensor) -> Tensor:
     diag = factor.new_empty(n)
     for start in range(0, n, block):
         stop = min(start + block, n)
-        columns = _inverse_columns(factor[start:, start:], stop - start, block)
-        diag[start:stop] = columns.square_().sum(0)
+        with threads_for(n**3 / 3.0):
+            columns = _inverse_columns(factor[start:, start:], stop - start, block)
+            diag[start:stop] = columns.square_().sum(0)
     return diag
 
 
@@ -172,7 +177,7 @@ def _factor_(
         for share in JITTER[matrix.dtype]:
             jitter = share * scale
             diagonal.copy_(shifted + jitter)
-            factor, info = torch.linalg.cholesky_ex(matrix)
+            factor, info = _factor(matrix)
             if int(info) == 0 and _is_resolved(factor, least_pivot * scale):
                 return factor, jitter
             del factor  # so that no two factors are held at once
@@ -187,6 +192,12 @@ def _factor_(
         "duplicate samples, compute tiles with dtype='float64', or, with a "
         "precomputed kernel, check that it is symmetric and positive semi-definite."
     )
+
+
+def _factor(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    with threads_for(len(matrix) ** 3 / 3.0):
+        factor, info = torch.linalg.cholesky_ex(matrix)
+    return factor, info
 
 
 def _is_resolved(factor: Tensor, scale: float) -> bool:

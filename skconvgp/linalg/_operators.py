@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from skconvgp._threads import threads_for
+
 __all__ = ["DenseGram"]
 
 
@@ -32,4 +34,5 @@ class DenseGram:
 
     def matmul(self, rhs: Tensor) -> Tensor:
         """Return the product with columns (n, k)."""
-        return self.matrix @ rhs
+        with threads_for(self.n_samples * rhs.numel()):
+            return self.matrix @ rhs

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from skconvgp._threads import threads_for
+
 __all__ = ["PivotedCholesky", "pivoted_cholesky"]
 
 # A residual diagonal entry below this share of the entry itself is a rounding error.
@@ -62,7 +64,9 @@ def pivoted_cholesky(
     while n_evaluated < max_rank and float(weights.sum()) > enough:
         chosen = _choose(weights, min(block, max_rank - n_evaluated), generator)
         explained = factor[:, :rank], factor[chosen, :rank].mT
-        left = torch.addmm(columns(chosen), *explained, alpha=-1.0)
+        left = columns(chosen)
+        with threads_for(len(chosen) * explained[0].numel()):
+            left = torch.addmm(left, *explained, alpha=-1.0)
         kept, root = _independent(left[chosen], floor[chosen])
         new = torch.linalg.solve_triangular(root, left[:, kept].mT, upper=False).mT
         stop = rank + new.shape[1]

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from skconvgp._threads import threads_for
 from skconvgp.exceptions import NotFiniteError
 
 __all__ = ["eigen_with_rounding", "symmetric_eigen", "without_rounding"]
@@ -39,7 +40,8 @@ def _eigen(matrix: Tensor) -> tuple[Tensor, Tensor]:
             f"A matrix of shape {tuple(matrix.shape)!r} has numbers that are not "
             "finite: scale X to numbers near 1."
         )
-    values, vectors = torch.linalg.eigh(matrix)
+    with threads_for(matrix.shape[-1] * matrix.numel()):
+        values, vectors = torch.linalg.eigh(matrix)
     return values, vectors
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from skconvgp._tensors import int_range
+from skconvgp._threads import threads_for
 from skconvgp.exceptions import NotPSDError
 from skconvgp.linalg._cholesky import back_solve, factor_with_jitter_, half_solve
 
@@ -40,7 +41,8 @@ class LowRankPlusDiagonal:
         if not bool(factor.isfinite().all()):
             raise NotPSDError("Some covariances in the low-rank factor are not finite.")
         scale = diagonal.rsqrt()
-        basis, upper = torch.linalg.qr(factor * scale[:, None])
+        with threads_for(factor.shape[1] * factor.numel()):
+            basis, upper = torch.linalg.qr(factor * scale[:, None])
         rotation, sizes, _ = torch.linalg.svd(upper, full_matrices=False)
         return cls(scale, basis @ rotation, (1.0 + sizes.square()).rsqrt())
 
@@ -82,8 +84,9 @@ class LowRankPlusDiagonal:
 
     def _shrink(self, columns: Tensor, shares: Tensor) -> Tensor:
         """Multiply the part of columns along each vector by its share."""
-        within = self.vectors.mT @ columns
-        return columns - self.vectors @ ((1.0 - shares)[:, None] * within)
+        with threads_for(self.vectors.shape[1] * columns.numel()):
+            within = self.vectors.mT @ columns
+            return columns - self.vectors @ ((1.0 - shares)[:, None] * within)
 
 
 @dataclass(frozen=True)

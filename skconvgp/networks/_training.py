@@ -11,6 +11,7 @@ import torch
 from torch import Generator, Tensor
 
 from skconvgp._tensors import normals, nothing, permutation
+from skconvgp._threads import threads_for
 from skconvgp.networks._batched import BatchedNetwork, FlatParameters, Parameters
 from skconvgp.networks._potentials import DataTerm
 
@@ -300,11 +301,13 @@ def flat_gradient(
     """
     leaf = flat.values.detach().requires_grad_()
     parameters = flat.split(leaf)
-    if rows is None:
-        values = potential(parameters)
-    else:
-        values = potential.on_batch(parameters, rows.to(leaf.device))
-    (gradient,) = torch.autograd.grad(values.sum(), leaf)
+    n_rows = potential.n_rows if rows is None else len(rows)
+    with threads_for(3.0 * leaf.numel() * n_rows):  # forward, and twice backward
+        if rows is None:
+            values = potential(parameters)
+        else:
+            values = potential.on_batch(parameters, rows.to(leaf.device))
+        (gradient,) = torch.autograd.grad(values.sum(), leaf)
     return values.detach(), gradient
 
 

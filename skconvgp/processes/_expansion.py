@@ -15,6 +15,7 @@ from torch import Tensor
 from skconvgp._config import ComputeConfig
 from skconvgp._protocols import CompletedGram, Expansion, FeatureMap
 from skconvgp._tensors import int_range
+from skconvgp._threads import threads_for
 from skconvgp._typing import FloatArray, OnStep
 from skconvgp.backends import BackendChoice, choose_backend
 from skconvgp.engine import freeze, slices, stream_rows, thaw, to_numpy
@@ -137,7 +138,8 @@ class ExpansionPrior:
         n_rows = _block_rows(features, config, width)
         for part in slices(len(images), n_rows):
             block = images[part].to(config.device, self.tile_dtype)
-            with torch.no_grad():
+            operations = features.n_values * block.numel()
+            with torch.no_grad(), threads_for(operations):
                 values = features(block).to(config.solve_dtype)
             if not bool(values.isfinite().all()):
                 raise NotFiniteError(

@@ -332,6 +332,9 @@ def test_jobs_share_the_cores(n_jobs, n_workers, n_threads, data, asked, monkeyp
     monkeypatch.setattr(
         FusedInName, "tiles", lambda self: Logged(self.kernel, log, at_work)
     )
+    monkeypatch.setattr("skconvgp._threads._count_cores", lambda: 2)
+    monkeypatch.setattr("skconvgp._threads.SMALL", 0.0)
+    monkeypatch.setattr("skconvgp.engine._plan.SMALL_BYTES", 0)
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:

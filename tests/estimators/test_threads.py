@@ -25,7 +25,8 @@ from tests.helpers.estimators import digits
 
 
 @pytest.fixture(autouse=True)
-def two_threads():
+def two_threads(monkeypatch):
+    monkeypatch.setattr("skconvgp._threads._count_cores", lambda: 2)
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     yield
@@ -116,6 +117,7 @@ def test_threads_born_while_blocks_are_computed_have_those_of_torch(
     n_jobs, monkeypatch
 ):
     monkeypatch.setattr("joblib.cpu_count", lambda: 2)
+    monkeypatch.setattr("skconvgp._threads.SMALL", 0.0)
     runner, n_workers = make_runner(n_jobs, torch.device("cpu"))
     together = threading.Barrier(n_workers, timeout=60)
 

@@ -12,7 +12,8 @@ from joblib.parallel import get_active_backend
 from numpy.typing import NDArray
 
 from skconvgp._protocols import TileRunner, run_serially
-from skconvgp.engine import count_gpus, finish_on_gpu, limit_this_thread, use_gpu
+from skconvgp._threads import allowed_threads, limit_this_thread, run_small
+from skconvgp.engine import count_gpus, finish_on_gpu, use_gpu
 from skconvgp.estimators.compute._parcels import Parcels, open_parcel
 
 __all__ = ["make_runner"]
@@ -24,7 +25,7 @@ def make_runner(n_jobs: int | None, device: torch.device) -> tuple[TileRunner, i
     """Return a runner of blocks, and the number of blocks that it runs at a time.
 
     One job (also None, unless joblib is configured otherwise) runs blocks on as many
-    threads as torch has, each with one thread of torch: threads that never wait for
+    threads as are allowed, each with one thread of torch: threads that never wait for
     each other stay fast on a busy machine. More jobs run through joblib, and each gets
     an equal share of the cores for torch's threads; a backend without threads of its
     own computes a block in one thread. If jobs are threads, there are at most as many
@@ -34,7 +35,7 @@ def make_runner(n_jobs: int | None, device: torch.device) -> tuple[TileRunner, i
     as there are jobs, each with a thread of this process.
     """
     n_workers = _count_workers(n_jobs)
-    n_threads = torch.get_num_threads()
+    n_threads = allowed_threads()
     if device.type != "cpu":
         n_gpus = 1 if device.index is not None else min(n_workers, count_gpus())
         if n_gpus <= 1:
@@ -64,6 +65,7 @@ class _ThreadRunner:
     """Runs jobs on threads of this process.
 
     `n_threads` jobs are in work at the same time, each with `n_inner` threads of torch.
+    On the CPU the first jobs run in the calling thread: small work is done by then.
     `begin` is called by each thread at its start, with its number. `finish` is called
     by the thread after each job, whose result is complete only then.
     """
@@ -83,12 +85,16 @@ class _ThreadRunner:
     def __call__(self, jobs: Iterable[Callable[[], Result]]) -> Iterator[Result]:
         """Yield the results of the jobs as they come."""
         queue = iter(jobs)
+        if self._begin_at is _begin_anywhere:
+            yield from run_small(queue)
+        first = list(islice(queue, 2 * self._n_threads))
+        if not first:
+            return
         numbers = iter(range(self._n_threads))
         pool = ThreadPoolExecutor(
             self._n_threads, initializer=lambda: self._begin(next(numbers))
         )
         try:
-            first = islice(queue, 2 * self._n_threads)
             pending = {pool.submit(self._run, job) for job in first}
             while pending:
                 done, pending = wait(pending, return_when=FIRST_COMPLETED)
@@ -156,8 +162,8 @@ def _unpacked(packed: bytes, n_threads: int, *arrays: NDArray[Any]) -> Any:
 
 def _limited(job: Callable[[], Any], n_threads: int) -> Any:
     """Run a job with a number of threads of torch."""
-    before = limit_this_thread(n_threads)
+    restore = limit_this_thread(n_threads)
     try:
         return job()
     finally:
-        torch.set_num_threads(before)
+        restore()
