@@ -22,7 +22,6 @@ from skconvgp._protocols import (
 from skconvgp._typing import FloatArray
 from skconvgp.engine import rows_to_tensor, to_numpy
 from skconvgp.estimators._doors import Samples, read_training
-from skconvgp.estimators._fact_warnings import warn_of_facts
 from skconvgp.estimators._gp import BaseGP
 from skconvgp.estimators._labels import (
     accuracy,
@@ -41,18 +40,14 @@ from skconvgp.estimators._samples import sample_latent
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.likelihoods import Gaussian
 from skconvgp.processes import (
-    CodedLabelProcess,
     LabelModel,
-    LabelProcess,
     LinkModel,
     NoisyModel,
     Problem,
-    Process,
-    VariationalProcess,
     knows_class,
 )
 
-__all__ = ["GPClassifier", "has_one_latent"]
+__all__ = ["GPClassifier"]
 
 
 class GPClassifier(ClassifierMixin, BaseGP):
@@ -311,7 +306,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
         if not hasattr(self, "_process"):
             return draws
         draws = draws + self.latent_offset_[:, None]
-        if has_one_latent(self._process):
+        if self._process.has_one_latent:
             draws[:, 0] = -draws[:, 1]
         return draws
 
@@ -364,25 +359,16 @@ class GPClassifier(ClassifierMixin, BaseGP):
         mean, var : ndarray of shape (m, k)
             Means and variances; covariances (m, k, k) if the functions have some.
         """
-        process = self._process
-        if isinstance(process, CodedLabelProcess):
-            indices, mean, var = process.leave_out(
-                self._resources(), is_subset_enough=is_subset_enough
-            )
-            return indices, mean + self.latent_offset_, var
-        if isinstance(process, LabelProcess | VariationalProcess):
-            mean, var = process.loo
-            return np.arange(len(mean)), mean + self.latent_offset_, var
-        if is_subset_enough:
-            indices, loo, facts = process.leave_one_out_subset(self._resources())
-            warn_of_facts(facts)
-        else:
-            loo = self._leave_one_out()
-            indices = np.arange(len(loo.mean))
-        model = process.model
-        noise = model.noise / np.minimum(model.left_out_weights[indices], 1.0)
-        var = (to_numpy(loo.var) - noise)[:, None].clip(min=0.0)
-        return indices, to_numpy(loo.mean) + self.latent_offset_, var * model.amplitude
+        loo, model = (
+            self._leave_out(is_subset_enough=is_subset_enough),
+            self._process.model,
+        )
+        mean = loo.mean + self.latent_offset_
+        if not loo.has_noise:
+            return loo.indices, mean, loo.var
+        noise = model.noise / np.minimum(model.left_out_weights[loo.indices], 1.0)
+        var = (loo.var - noise)[:, None].clip(min=0.0)
+        return loo.indices, mean, var * model.amplitude
 
     def _read_labels(
         self,
@@ -423,7 +409,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
         codes = codes_of(samples.y, self.classes_)
         targets = self._regression_targets(codes, samples.weights)
         # Labels that determine their noise have targets of their own.
-        if isinstance(self._process, CodedLabelProcess | LabelProcess):
+        if self._process.labels is not None:
             return self._problem(samples, codes, targets)
         targets = replace(targets, offset=rows_to_tensor(self.latent_offset_))
         return self._problem(samples, codes, targets)
@@ -499,9 +485,9 @@ class GPClassifier(ClassifierMixin, BaseGP):
     def _calibrate(self) -> Self:
         """Fit the calibration of latent functions, if the likelihood has one."""
         process = self._process
-        if isinstance(process, LabelProcess | CodedLabelProcess):
-            self.likelihood_ = process.likelihood
-            self.latent_offset_ = process.offset
+        if process.labels is not None:
+            self.likelihood_ = process.labels.likelihood
+            self.latent_offset_ = process.labels.offset
         self.calibration_ = Calibration()
         if self._calibrates and not process.has_left_out:
             warn_caller(
@@ -537,13 +523,6 @@ class GPClassifier(ClassifierMixin, BaseGP):
     def _probabilities(self, mean: FloatArray, var: FloatArray) -> FloatArray:
         latents = self.calibration_.latents(_in_double(mean), _in_double(var))
         return to_numpy(self.likelihood_.probabilities(*latents))
-
-
-def has_one_latent(process: Process) -> bool:
-    """Return whether two classes share one latent function, the first its negative."""
-    if isinstance(process, LabelProcess | CodedLabelProcess | VariationalProcess):
-        return process.has_one_latent
-    return False
 
 
 def _in_double(values: FloatArray) -> Tensor:

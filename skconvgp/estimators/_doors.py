@@ -30,12 +30,12 @@ from skconvgp.estimators._validation import (
     shape_of_rows,
 )
 from skconvgp.estimators.compute._kept_tiles import resolve_cache_dir, warn_of_unknown
-from skconvgp.processes import AnyPrior, KernelPrior, MatrixPrior
+from skconvgp.processes import Basis, KernelPrior, MatrixPrior, NewRows
 
 __all__ = [
     "Samples",
     "Training",
-    "given_diag",
+    "new_rows",
     "read_further",
     "read_new",
     "read_training",
@@ -207,7 +207,7 @@ def read_further(
     rows, y = checked_pair(estimator, rows, y, reset=False, **options)
     squares, marks = training.mean_squares, None
     weights, kept = _weigh(sample_weight, rows, can_be_zero=True)
-    if isinstance(prior, KernelPrior) and len(kept):
+    if prior.knows_variances and len(kept):
         warn_of_scale(rows[kept], squares)
         squares, marks = mean_squares(rows[kept]), marks_of(rows[kept], y[kept])
         warn_of_repeats(marks, training.marks)
@@ -257,19 +257,10 @@ def _weigh(
     return weights[kept], kept
 
 
-def given_diag(prior: AnyPrior, diag: Any, n: int, *, is_needed: bool) -> FloatArray:
-    """Return the prior variances (n,) of new samples for a given matrix.
-
-    Parameters
-    ----------
-    prior : object
-        Prior of a fitted process.
-    diag : array-like of shape (n,) or None
-        The variances; None gives zeros.
-    n : int
-        Number of new samples.
-    is_needed : bool
-        Whether variances are read.
+def new_rows(
+    basis: Basis, rows: NDArray[Any], diag: Any, *, is_needed: bool
+) -> NewRows:
+    """Return new samples, with the prior variances `diag` (n,) for a given matrix.
 
     Raises
     ------
@@ -277,7 +268,7 @@ def given_diag(prior: AnyPrior, diag: Any, n: int, *, is_needed: bool) -> FloatA
         If variances are needed and not known, or have another shape.
     """
     if diag is None:
-        if is_needed and not prior.knows_variances:
+        if is_needed and not basis.knows_variances:
             raise ValueError(
                 "With kernel='precomputed' standard deviations need the prior "
                 "variances of the samples: pass `diag`, an array of k(x, x) for "
@@ -285,11 +276,11 @@ def given_diag(prior: AnyPrior, diag: Any, n: int, *, is_needed: bool) -> FloatA
                 "Probabilities by a likelihood that reads variances need a kernel "
                 "object."
             )
-        return np.zeros(n)
+        return NewRows(rows)
     values = np.asarray(host_values(diag, "diag"), dtype=np.float64)
-    if values.shape != (n,):
+    if values.shape != (len(rows),):
         raise ValueError(
-            f"`diag` must have shape {(n,)!r}, one prior variance for each row of "
-            f"X, got {values.shape!r}."
+            f"`diag` must have shape {(len(rows),)!r}, one prior variance for each row "
+            f"of X, got {values.shape!r}."
         )
-    return values
+    return NewRows(rows, values)

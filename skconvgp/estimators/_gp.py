@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
@@ -14,7 +13,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from skconvgp._ambient import public
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.engine import Placement, compute_at, host_values, to_numpy
-from skconvgp.estimators._doors import Training, given_diag, read_new
+from skconvgp.estimators._doors import Training, new_rows, read_new
 from skconvgp.estimators._fact_warnings import warn_of_facts
 from skconvgp.estimators._given import host_samples
 from skconvgp.estimators._kernel_estimator import KernelEstimator
@@ -24,25 +23,9 @@ from skconvgp.estimators._resolve import PRECOMPUTED
 from skconvgp.estimators._scale import warn_of_scale
 from skconvgp.estimators._series import warn_of_prior
 from skconvgp.estimators._warn import warn_caller
-from skconvgp.estimators.compute._resources import EstimatorResources, kernel_prior
-from skconvgp.inference import LeaveOneOut
+from skconvgp.estimators.compute._resources import EstimatorResources
 from skconvgp.kernels import Kernel
-from skconvgp.processes import (
-    CodedLabelProcess,
-    ExactProcess,
-    ExpansionPrior,
-    FeatureProcess,
-    Fitted,
-    KernelPrior,
-    Latent,
-    MatrixPrior,
-    NeighborProcess,
-    PartsPrior,
-    PatchPrior,
-    Process,
-    Run,
-    SummedPrior,
-)
+from skconvgp.processes import Fitted, FittedProcess, Latent, LeftOutValues, Run
 
 __all__ = ["BaseGP"]
 
@@ -66,7 +49,7 @@ class BaseGP(KernelEstimator):
     solver_: Any
     landmark_indices_: NDArray[np.intp]
 
-    _process: Process
+    _process: FittedProcess
     _training: Training
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -76,15 +59,13 @@ class BaseGP(KernelEstimator):
     @property
     def kernel_(self) -> Kernel | str:
         """The kernel used, or "precomputed"."""
-        prior = kernel_prior(self._fitted.prior)
+        prior = self._fitted.prior.kernel_prior
         return PRECOMPUTED if prior is None else prior.kernel
 
     @property
     def pool_(self) -> int:
         """Side of the squares of pixels that the kernel averages first."""
-        whole = self._fitted.prior
-        prior = whole.images if isinstance(whole, PartsPrior) else kernel_prior(whole)
-        return 1 if prior is None else prior.pool
+        return self._fitted.prior.pool
 
     @property
     def noise_variance_(self) -> float:
@@ -113,10 +94,10 @@ class BaseGP(KernelEstimator):
     @property
     def X_train_(self) -> NDArray[Any] | None:
         """Training inputs that new ones are compared with."""
-        return self._fitted.prior.rows
+        return self._fitted.prior.kept_rows
 
     @property
-    def _fitted(self) -> Process:
+    def _fitted(self) -> FittedProcess:
         """The fitted process; an AttributeError before `fit`."""
         try:
             return self._process
@@ -126,8 +107,8 @@ class BaseGP(KernelEstimator):
     def _unless_neighbors(self, name: str, get: Callable[[Any], Value]) -> Value:
         """Return an attribute that a process of nearest neighbours does not have."""
         process = self._fitted
-        if isinstance(process, NeighborProcess):
-            raise AttributeError(  # noqa: TRY004  (what `hasattr` asks for)
+        if not hasattr(process, "dual"):
+            raise AttributeError(
                 f"{type(self).__name__} has no {name!r}: each sample "
                 "is predicted from separate neighbours."
             )
@@ -155,11 +136,7 @@ class BaseGP(KernelEstimator):
         -2.15
         """
         check_is_fitted(self)
-        process = self._process
-        value = process.model.log_evidence
-        if isinstance(process, NeighborProcess):
-            value = process.log_evidence(self._resources())
-        assert value is not None
+        value = self._process.log_evidence(self._resources())
         if np.isinf(value):
             warn_caller(
                 "The evidence is infinite: without noise, a sample of weight w is w "
@@ -202,7 +179,7 @@ class BaseGP(KernelEstimator):
         check_is_fitted(self)
         process, prior = self._process, self._process.prior
         dual = getattr(process, "dual", None)
-        if isinstance(prior, MatrixPrior) or dual is None:
+        if not prior.knows_variances or dual is None:
             raise ValueError(
                 "Derivatives by inputs need a kernel object and one sum of covariances "
                 "for all samples, which a precomputed kernel and nearest neighbours do "
@@ -246,21 +223,15 @@ class BaseGP(KernelEstimator):
     ) -> None:
         """Set the attributes that follow from a fit, and warn of its facts."""
         process, record = fitted.process, fitted.record
-        prior = kernel_prior(process.prior)
-        evaluated: KernelPrior | ExpansionPrior | PatchPrior | PartsPrior | None = prior
-        if isinstance(process.prior, ExpansionPrior | PatchPrior | PartsPrior):
-            evaluated = process.prior
-        choice = None if evaluated is None else evaluated.choice(run)
+        basis = process.prior.report(run)
         self._process, self._training = process, training.take(fitted.used)
-        self.backend_ = choice.name if choice else PRECOMPUTED
-        used = run.config.dtype if prior is None else prior.tile_dtype
-        self.dtype_ = str(used).removeprefix("torch.")
+        self.backend_ = basis.backend
+        self.dtype_ = str(basis.dtype).removeprefix("torch.")
         self.device_ = str(run.placement.device)
         self.__dict__.pop("landmark_indices_", None)  # of another fit
         if fitted.landmarks is not None:
             self.landmark_indices_ = fitted.landmarks
         n_read = sum(cache.n_pairs_read for cache in run.caches)
-        of_positions = prior if evaluated is prior else None
         self.fit_report_ = FitReport(
             n_samples=process.model.n_samples,
             n_rows=len(process.model.targets),
@@ -269,14 +240,14 @@ class BaseGP(KernelEstimator):
             gram_seconds=record.gram_seconds,
             solve_seconds=record.solve_seconds,
             backend=self.backend_,
-            backend_reason=choice.reason if choice else "",
+            backend_reason=basis.backend_reason,
             device_reason=run.placement.reason,
             dtype_reason=resources.dtype_reason,
-            instruction_set=choice.instruction_set if choice else "",
+            instruction_set=basis.instruction_set,
             device=self.device_,
             dtype=self.dtype_,
             peak_memory=peak_memory(),
-            n_position_pairs=of_positions.n_position_pairs if of_positions else 0,
+            n_position_pairs=basis.n_position_pairs,
             noise_reason=self.__dict__.pop("_noise_reason", ""),
             **{"kernel_reason": self._kernel_reason()} | record.report,
         )
@@ -301,7 +272,7 @@ class BaseGP(KernelEstimator):
     def _read_new(self, X: Any) -> NDArray[Any]:
         """Return new samples as rows; warn if their scale differs from `fit`."""
         rows = read_new(self, X)
-        if not isinstance(self._process.prior, MatrixPrior):
+        if self._process.prior.knows_variances:
             warn_of_scale(rows, self._training.mean_squares)
         return rows
 
@@ -317,13 +288,12 @@ class BaseGP(KernelEstimator):
         """Return the posterior at X; the mean of the variances of X may be enough."""
         check_is_fitted(self)
         process = self._process
-        if is_mean_enough and isinstance(process, CodedLabelProcess):
+        if is_mean_enough:
             process = process.of_mean_variance()
         rows = self._read_new(X)
         warn_of_prior(process.prior, rows)
         latent = process.latent(
-            rows,
-            given_diag(process.prior, diag, len(rows), is_needed=needs_var),
+            new_rows(process.prior, rows, diag, is_needed=needs_var),
             self._resources(),
             needs_var=needs_var,
             needs_cov=needs_cov,
@@ -359,8 +329,8 @@ class BaseGP(KernelEstimator):
             return mean, cov * model.amplitude * model.scale**2
         return mean
 
-    def _leave_one_out(self) -> LeaveOneOut:
-        """Return the closed-form leave-one-out predictions of the scaled targets."""
+    def _leave_out(self, *, is_subset_enough: bool = False) -> LeftOutValues:
+        """Return left-out latent functions; of a subset, if others cost much."""
         check_is_fitted(self)
         if not self._process.has_left_out:
             raise ValueError(
@@ -369,12 +339,11 @@ class BaseGP(KernelEstimator):
                 f"{self.fit_report_.residual:.1e}: raise `noise_variance`, or allow "
                 "more iterations."
             )
-        assert isinstance(
-            self._process, ExactProcess | FeatureProcess | NeighborProcess
+        left_out = self._process.leave_out(
+            self._resources(), is_subset_enough=is_subset_enough
         )
-        loo, facts = self._process.leave_one_out(self._resources())
-        warn_of_facts(facts)
-        return loo
+        warn_of_facts(left_out.facts)
+        return left_out
 
     def _gram_of(self, rows: NDArray[Any], dtype: str | None = None) -> FloatArray:
         """Return prior covariances of samples as the process sees them.
@@ -387,19 +356,11 @@ class BaseGP(KernelEstimator):
             Precision of tiles; by default that of the fit. Ignored for a sum of
             kernels.
         """
-        prior = self._process.prior
-        if isinstance(prior, MatrixPrior):
-            return np.asarray(rows)
-        if isinstance(prior, PatchPrior):
-            prior = prior.exact
-        if isinstance(prior, KernelPrior):
-            prior = replace(prior, rows=rows, dtype=dtype or prior.dtype)
-        resources, unit = self._resources(), self._process.model.mean_diag
+        prior, unit = self._process.prior, self._process.model.mean_diag
+        resources = self._resources()
 
         def evaluate(placement: Placement) -> FloatArray:
             run = resources.run(placement).quiet()
-            if isinstance(prior, SummedPrior | ExpansionPrior | PartsPrior):
-                return to_numpy(prior.covariance(rows, run, unit))
-            return to_numpy(prior.oracle(run, "prior").gram())
+            return to_numpy(prior.gram_of(rows, run, unit, dtype))
 
         return compute_at(resources.placement(0), evaluate)

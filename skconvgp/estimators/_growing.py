@@ -16,7 +16,7 @@ from skconvgp.estimators._fact_warnings import warn_of_facts
 from skconvgp.estimators._labels import distinct_labels
 from skconvgp.estimators._resolve import LIKELIHOODS
 from skconvgp.likelihoods import Gaussian
-from skconvgp.processes import CodedLabelProcess, FeatureProcess, Record
+from skconvgp.processes import Process, Record
 
 __all__ = [
     "first_classes",
@@ -43,7 +43,7 @@ def _computes_features(estimator: Any) -> bool:
 
 def publish_extension(
     estimator: Any,
-    process: FeatureProcess | CodedLabelProcess,
+    process: Process,
     training: Training,
     record: Record,
     fields: Mapping[str, Any],
@@ -54,7 +54,7 @@ def publish_extension(
     ----------
     estimator : BaseGP
         Fitted to earlier samples.
-    process : FeatureProcess or CodedLabelProcess
+    process : Process
         Process of all samples.
     training : Training
         Record of all samples.

@@ -31,7 +31,6 @@ from skconvgp.estimators.compute._resources import EstimatorResources
 from skconvgp.kernels import Kernel
 from skconvgp.processes import (
     JUDGED,
-    FeatureProcess,
     KernelPrior,
     LabelModel,
     PartsPlan,
@@ -119,7 +118,7 @@ def has_sums(estimator: Any) -> bool:
         If there are none, with the remedy: `partial_fit` is then no method.
     """
     process = getattr(estimator, "_process", None)
-    if isinstance(process, FeatureProcess):
+    if process is not None and process.growth is not None:
         return True
     if process is None and are_patches(estimator.parts):
         return True

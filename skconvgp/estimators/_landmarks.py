@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from skconvgp.completion import SubsetOfData
 from skconvgp.estimators._doors import Training
 from skconvgp.estimators._warn import warn_caller
-from skconvgp.processes import Fitted, SummedPrior
+from skconvgp.processes import Fitted
 
 __all__ = ["warn_of_new_classes", "warn_of_uncovered_classes"]
 
@@ -32,7 +32,8 @@ def warn_of_uncovered_classes(
         The fitted process, and its landmarks.
     """
     codes, landmarks = training.codes, fitted.landmarks
-    is_sum = isinstance(fitted.process.prior, SummedPrior)  # has a kernel of all pairs
+    compared = fitted.process.prior.n_samples
+    is_sum = landmarks is not None and compared > len(landmarks)  # compares with all
     if codes is None or landmarks is None or is_sum:
         return
     missing = np.setdiff1d(codes, codes[np.isin(training.kept, landmarks)])

@@ -12,7 +12,6 @@ from skconvgp._tensors import int_range
 from skconvgp._typing import FloatArray
 from skconvgp.engine import to_numpy
 from skconvgp.estimators._candidates import have_same_targets, last_step, targets_of
-from skconvgp.estimators._classifier import has_one_latent
 from skconvgp.estimators._warn import ask_each
 from skconvgp.inference import stacking_weights
 
@@ -49,7 +48,7 @@ def independent_share(gp: Any) -> float:
     The columns of the targets sum to zero, so that one of them follows from the others:
     the evidence of all columns counts the same data once too often.
     """
-    if has_one_latent(gp._process):
+    if gp._process.has_one_latent:
         return 1.0
     targets = targets_of(gp).reshape(len(gp._training.codes), -1)
     return float(np.linalg.matrix_rank(targets) / targets.shape[1])

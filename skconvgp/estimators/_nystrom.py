@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,11 +23,9 @@ from skconvgp.estimators._resolve import (
 from skconvgp.estimators._series import warn_of_prior
 from skconvgp.estimators._settings import amplitude_of, noise_of
 from skconvgp.estimators._warn import warn_caller
-from skconvgp.estimators.compute._resources import EstimatorResources, kernel_prior
+from skconvgp.estimators.compute._resources import EstimatorResources
 from skconvgp.processes import (
     LabelModel,
-    MatrixPrior,
-    PlainPrior,
     Problem,
     Settings,
     can_grow,
@@ -98,8 +96,9 @@ def read_more(
             f"This {type(estimator).__name__} was fitted with other settings, and no "
             "samples can be added: call `fit`, or `partial_fit` of a new estimator."
         )
-    prior = cast(PlainPrior, kernel_prior(process.prior) or process.prior)
-    if getattr(process, "variance", None) == "fitc" and isinstance(prior, MatrixPrior):
+    prior = process.prior.kernel_prior or process.prior
+    is_fitc = getattr(process.posterior, "variance", None) == "fitc"
+    if is_fitc and not prior.knows_variances:
         raise ValueError(
             "variance='fitc' needs the prior variances of further samples, which "
             "kernel='precomputed' does not give: use a kernel object."
@@ -125,7 +124,7 @@ def extend(estimator: Any, problem: Problem, samples: Samples) -> None:
     process, wanted = estimator._process, _strategy(estimator).n_landmarks
     marks = estimator._training.marks  # none with a given matrix
     n_first = len(process.model.targets if marks is None else np.unique(marks))
-    is_second = process.loo_subset is None
+    is_second = process.left_out.subset is None
     if is_second and wanted is not None and n_first < wanted:
         warn_caller(
             "Landmarks are samples of the first call of `partial_fit`, which had "

@@ -9,7 +9,6 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
-from skconvgp.engine import to_numpy
 from skconvgp.estimators._doors import Samples, Training, read_training
 from skconvgp.estimators._gp import BaseGP
 from skconvgp.estimators._resolve import resolve_flag, resolve_solve_dtype
@@ -169,11 +168,11 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         std : ndarray of the same shape
             Standard deviations, with `return_std`.
         """
-        loo = self._leave_one_out()
-        mean = to_numpy(loo.mean) * self.y_scale_ + self.y_mean_
+        loo = self._leave_out()
+        mean = loo.mean * self.y_scale_ + self.y_mean_
         if not return_std:
             return self._without_outputs(mean)
-        var = to_numpy(loo.var)[:, None] * self._process.model.amplitude
+        var = loo.var[:, None] * self._process.model.amplitude
         std = np.sqrt(var) * self.y_scale_
         return self._without_outputs(mean), self._without_outputs(std)
 

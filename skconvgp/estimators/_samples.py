@@ -1,7 +1,6 @@
 """Draws of latent functions: from the posterior, or from the prior before `fit`."""
 
 import copy
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,14 +27,8 @@ from skconvgp.estimators.compute._resources import EstimatorResources
 from skconvgp.inference import sample_gaussian
 from skconvgp.processes import (
     GRAM_COPIES,
-    CodedLabelProcess,
-    FeatureProcess,
-    LabelProcess,
-    NeighborProcess,
-    VariationalProcess,
-    bootstrap_draws,
-    has_whole_draws,
-    pathwise_draws,
+    Draws,
+    FittedProcess,
     placement_of_fit,
     prepare_fit,
     scaled_gram,
@@ -81,13 +74,8 @@ def sample_latent(
     if draws_functions:
         rows = gp._read_new(X)
         warn_of_prior(gp._process.prior, rows)
-        process, resources = gp._process, gp._resources()
-        draw = (
-            partial(bootstrap_draws, process, rows, n_samples)
-            if method == BOOTSTRAP
-            else partial(pathwise_draws, process, rows, n_samples, n_features)
-        )
-        functions, facts = draw(resources, generator)
+        wanted = Draws(n_samples, generator, n_features, method == BOOTSTRAP)
+        functions, facts = gp._process.draws(rows, wanted, gp._resources())
         warn_of_facts(facts)
         return functions
     if hasattr(gp, "_process"):
@@ -119,7 +107,7 @@ def _is_pathwise(gp: BaseGP, X: Any, method: str) -> bool:
         return method == PATHWISE
     if not hasattr(gp, "_process") or _length(X) <= MOST_JOINT:
         return False
-    return has_whole_draws(gp._process)
+    return gp._process.has_whole_draws()
 
 
 def _require_draws(gp: BaseGP, X: Any, n_samples: int) -> None:
@@ -135,17 +123,14 @@ def _require_draws(gp: BaseGP, X: Any, n_samples: int) -> None:
     require_memory(n_numbers * torch.float64.itemsize, host, user, remedy)
 
 
-def _require_joint(process: object, n: int) -> None:
+def _require_joint(process: FittedProcess, n: int) -> None:
     """Raise a TileMemoryError unless the covariances of n samples fit into memory."""
-    if isinstance(process, NeighborProcess):  # has none, and says so
+    posterior = getattr(process, "posterior", None)
+    if posterior is None:  # of neighbours: there are none, as a later error says
         return
-    n_covariances = 1
-    if isinstance(process, CodedLabelProcess | LabelProcess | VariationalProcess):
-        n_covariances = 1 if process.has_one_latent else process.dual.shape[1]
-    needed = JOINT_COPIES * n_covariances * n**2 * torch.float64.itemsize
-    others = isinstance(process, FeatureProcess | CodedLabelProcess)
+    needed = JOINT_COPIES * posterior.n_covariances * n**2 * torch.float64.itemsize
     remedy = "draw at fewer samples."
-    if others or has_whole_draws(process):
+    if posterior.draws_coefficients or process.has_whole_draws():
         remedy = "draw functions with method='pathwise', or at fewer samples."
     user = "The covariance between all samples, for joint draws,"
     require_memory(needed, torch.device("cpu"), user, remedy)

@@ -35,7 +35,6 @@ from skconvgp.metrics import (
     interval_coverage,
     negative_log_predictive_density,
 )
-from skconvgp.processes import MatrixPrior
 
 __all__ = ["SelectionReport", "selection_report"]
 
@@ -339,9 +338,9 @@ def _require_same_data(name: str, gp: Any, X: Any, y: Any) -> None:
         )
     rows, truth = gp._read_new(X), np.asarray(y)
     prior, n = process.prior, process.model.n_samples  # versions of images follow
+    kept, indices = prior.kept_rows, prior.kept_indices
     has_rows = len(rows) == len(truth) == training.n_given and (
-        isinstance(prior, MatrixPrior)
-        or np.array_equal(prior.rows[:n], rows[prior.indices[:n]])
+        kept is None or np.array_equal(kept[:n], rows[indices[:n]])
     )
     if not has_rows or not _was_fitted_to(gp, truth):
         raise ValueError(

@@ -10,7 +10,7 @@ from skconvgp.engine import slices
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.kernels import Elementwise, Kernel
 from skconvgp.kernels._quadrature import series_error
-from skconvgp.processes import AnyPrior, KernelPrior, SummedPrior
+from skconvgp.processes import Basis
 
 __all__ = ["warn_of_prior", "warn_of_series"]
 
@@ -38,14 +38,10 @@ def warn_of_series(kernel: Kernel, *sides: Tensor) -> None:
         )
 
 
-def warn_of_prior(prior: AnyPrior, rows: NDArray[Any] | None) -> None:
+def warn_of_prior(basis: Basis, rows: NDArray[Any] | None) -> None:
     """Warn if a kernel may be wrong at the variances of samples."""
-    match prior:
-        case KernelPrior():
-            warn_of_series(prior.kernel, prior.images(rows))
-        case SummedPrior():
-            warn_of_prior(prior.coarse, rows)
-            warn_of_prior(prior.exact, rows)
+    for prior in basis.compared:
+        warn_of_series(prior.kernel, prior.images(rows))
 
 
 def _parts(kernel: Kernel) -> list[object]:

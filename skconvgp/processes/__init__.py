@@ -1,9 +1,8 @@
 """Fitted processes: frozen values, and the functions that fit them."""
 
-from skconvgp.processes._coded_labels import CodedLabelProcess
-from skconvgp.processes._coefficients import CoefficientState
+from skconvgp.processes._basis import Basis, NewRows
+from skconvgp.processes._coefficients import CoefficientPosterior, CoefficientState
 from skconvgp.processes._completed import complete
-from skconvgp.processes._exact import ExactProcess
 from skconvgp.processes._expansion import ExpansionPrior, expand, expanded
 from skconvgp.processes._facts import (
     BoundMoving,
@@ -20,15 +19,13 @@ from skconvgp.processes._facts import (
     Unsolved,
 )
 from skconvgp.processes._feature_label_fit import require_columns
-from skconvgp.processes._feature_labels import FeatureLabelProcess
 from skconvgp.processes._feature_room import require_features
 from skconvgp.processes._feature_samples import (
     FeatureSamples,
     FeatureSites,
     Reservoir,
 )
-from skconvgp.processes._features import FeatureProcess, FeatureState
-from skconvgp.processes._fits import Fitted, Parts, Process
+from skconvgp.processes._fits import Fitted, FittedProcess, Parts
 from skconvgp.processes._fitting import scaled_gram
 from skconvgp.processes._growing import can_grow, extend_features
 from skconvgp.processes._inducing import (
@@ -45,7 +42,7 @@ from skconvgp.processes._inducing_sum import (
     terms_of,
 )
 from skconvgp.processes._label_models import LabelModel, LinkModel, NoisyModel
-from skconvgp.processes._labels import LabelProcess, LabelState
+from skconvgp.processes._labelled import Labelled, LabelState
 from skconvgp.processes._landmark_features import LandmarkFeatures
 from skconvgp.processes._landmark_plan import plan_landmarks
 from skconvgp.processes._neighbors import NeighborProcess, left_out_neighborhoods
@@ -54,28 +51,21 @@ from skconvgp.processes._parts_fit import JUDGED, PartChoice, PartsPlan
 from skconvgp.processes._parts_prior import PartsPrior
 from skconvgp.processes._patch_growing import extend_patches
 from skconvgp.processes._patch_images import PatchImages, PatchReservoir
-from skconvgp.processes._patch_labels import PatchLabelProcess
+from skconvgp.processes._patch_labels import PatchLeftOut
 from skconvgp.processes._patch_noise import LEAST_NOISE
 from skconvgp.processes._patch_prior import PatchPrior
 from skconvgp.processes._patches import PatchPlan, plan_patches
-from skconvgp.processes._pathwise import (
-    bootstrap_draws,
-    has_whole_draws,
-    pathwise_draws,
-)
 from skconvgp.processes._plan import (
     Plan,
     Planner,
     placement_of_fit,
     prepare_fit,
 )
+from skconvgp.processes._posterior import Draws
 from skconvgp.processes._prior import (
-    AnyPrior,
     KernelPrior,
     MatrixPrior,
     PlainPrior,
-    Prior,
-    SummedPrior,
 )
 from skconvgp.processes._problem import (
     Latent,
@@ -85,6 +75,14 @@ from skconvgp.processes._problem import (
     Settings,
     entries,
     knows_class,
+)
+from skconvgp.processes._process import (
+    CodedLabels,
+    Growth,
+    KeptLeftOut,
+    Labels,
+    LeftOutValues,
+    Process,
 )
 from skconvgp.processes._requirements import (
     require_added_noise,
@@ -97,7 +95,8 @@ from skconvgp.processes._routes import (
     missing_memory,
 )
 from skconvgp.processes._run import Resources, Run
-from skconvgp.processes._variational import VariationalProcess
+from skconvgp.processes._solved import Solved, SolvedLeftOut
+from skconvgp.processes._summed import Prior, SummedPrior
 from skconvgp.processes._variational_fit import Steps, Variational
 from skconvgp.processes._views import FitView, View
 
@@ -106,39 +105,43 @@ __all__ = [
     "INDUCING",
     "JUDGED",
     "LEAST_NOISE",
-    "AnyPrior",
+    "Basis",
     "BoundMoving",
     "Clipped",
-    "CodedLabelProcess",
+    "CodedLabels",
+    "CoefficientPosterior",
     "CoefficientState",
-    "ExactProcess",
+    "Draws",
     "Exceeded",
     "ExpansionPrior",
     "Fact",
-    "FeatureLabelProcess",
-    "FeatureProcess",
     "FeatureSamples",
     "FeatureSites",
-    "FeatureState",
     "FitView",
     "Fitted",
+    "FittedProcess",
+    "Growth",
     "Inducing",
     "InducingSet",
     "InducingSum",
     "Inexact",
     "Jittered",
+    "KeptLeftOut",
     "KernelPart",
     "KernelPrior",
     "LabelModel",
-    "LabelProcess",
     "LabelState",
+    "Labelled",
+    "Labels",
     "LandmarkFeatures",
     "Latent",
+    "LeftOutValues",
     "LinkModel",
     "MatrixPrior",
     "MirroredPart",
     "Model",
     "NeighborProcess",
+    "NewRows",
     "NewtonStopped",
     "NoisyModel",
     "PartChoice",
@@ -146,7 +149,7 @@ __all__ = [
     "PartsPlan",
     "PartsPrior",
     "PatchImages",
-    "PatchLabelProcess",
+    "PatchLeftOut",
     "PatchPart",
     "PatchPlan",
     "PatchPrior",
@@ -163,6 +166,8 @@ __all__ = [
     "Route",
     "Run",
     "Settings",
+    "Solved",
+    "SolvedLeftOut",
     "Steps",
     "SummedPrior",
     "Term",
@@ -173,9 +178,7 @@ __all__ = [
     "Unfinished",
     "Unsolved",
     "Variational",
-    "VariationalProcess",
     "View",
-    "bootstrap_draws",
     "can_grow",
     "choose_inducing",
     "complete",
@@ -184,12 +187,10 @@ __all__ = [
     "expanded",
     "extend_features",
     "extend_patches",
-    "has_whole_draws",
     "iterative_route",
     "knows_class",
     "left_out_neighborhoods",
     "missing_memory",
-    "pathwise_draws",
     "place_locations",
     "placement_of_fit",
     "plan_landmarks",

@@ -9,8 +9,6 @@ from skconvgp.completion import CoarseKernel
 from skconvgp.kernels import Kernel
 from skconvgp.processes._prior import KernelPrior, PlainPrior
 
-__all__ = ["coarsened"]
-
 
 def coarsened(coarsening: CoarseKernel, prior: PlainPrior) -> KernelPrior:
     """Return the prior of a cheaper kernel, or of the kernel on smaller images."""

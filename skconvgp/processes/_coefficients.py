@@ -1,154 +1,218 @@
-"""CoefficientProcess: each latent function has a precision of its coefficients."""
+"""Coefficients: the posterior if covariances are products of features."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from skconvgp._protocols import lift
-from skconvgp._tensors import nothing
+from skconvgp._tensors import normals
 from skconvgp._typing import FloatArray
-from skconvgp.engine import Placement, compute_at, frozen_bytes, thaw, to_numpy
-from skconvgp.inference import CovarianceUpdate, join_updates, posterior_mean
+from skconvgp.engine import (
+    Placement,
+    compute_at,
+    freeze,
+    frozen_bytes,
+    thaw,
+    to_numpy,
+)
+from skconvgp.inference import (
+    CovarianceUpdate,
+    FeaturePosterior,
+    bootstrap_directions,
+    join_updates,
+    posterior_mean,
+)
 from skconvgp.linalg import half_solve
-from skconvgp.processes._expansion import ExpansionPrior
-from skconvgp.processes._latents import excess_facts, run_beside
-from skconvgp.processes._patch_prior import PatchPrior
-from skconvgp.processes._prior import PlainPrior, Stream
-from skconvgp.processes._problem import Latent, Model
+from skconvgp.processes._basis import Basis, NewRows
+from skconvgp.processes._drawing import NO_BOOTSTRAP, NO_PATHWISE
+from skconvgp.processes._facts import Fact, Undrawn
+from skconvgp.processes._posterior import Draws, Spread
+from skconvgp.processes._problem import Model
+from skconvgp.processes._process import Process, run_beside
 from skconvgp.processes._run import Resources, Run
 
-__all__ = ["CoefficientProcess", "CoefficientState"]
+# Share of the posterior variance that draws may leave out without a warning.
+LARGEST_UNDRAWN = 0.1
 
 
 @dataclass(frozen=True)
 class CoefficientState:
-    """State of a process of coefficients, for the uncertainty of predictions.
+    """Factors of the precisions of coefficients, for the uncertainty of predictions."""
 
-    Parameters
-    ----------
-    factors : ndarray of shape (k, r, r)
-        Lower Cholesky factors of the precisions of the coefficients, one for each
-        latent function.
-    lift_map : ndarray of shape (m, r) or (), or None, default=None
-        As in `FeatureState`.
-    mean_factor : ndarray of shape (1, r, r) or None, default=None
-        Lower Cholesky factor of the inverse of the mean of the k posterior covariances:
-        it gives the mean of the k variances in the time of one. None if `factors` do.
-    """
-
+    # (k, r, r), lower Cholesky factors, one for each latent function; one for all, if
+    # all targets share one noise.
     factors: Any
-    lift_map: Any = None
+    # (m, r), takes covariances with the m anchors to features. It is a number if the
+    # basis gives features, and None if it gives them in the unit of the process.
+    lift_map: Any
+    jitters: FloatArray  # (k,), that had to be added to the diagonals of the precisions
+    # (1, r, r), factor of the inverse of the mean of the k posterior covariances: it
+    # gives the mean of the k variances in the time of one. None if `factors` do.
     mean_factor: Any = None
 
 
-@dataclass(frozen=True)
-class CoefficientProcess:
-    """A process of features whose latent functions differ in their posterior variance.
+def coefficients_of(process: Process) -> CoefficientPosterior:
+    """Return the posterior of a process of features."""
+    assert isinstance(process.posterior, CoefficientPosterior)
+    return process.posterior
 
-    Parameters
-    ----------
-    model : Model
-        Targets, noise, amplitude, log evidence.
-    prior : PatchPrior, ExpansionPrior, KernelPrior or MatrixPrior
-        Features of new samples, or their covariances with the m anchors.
-    state : CoefficientState
-        Factors for predictive variances, as arrays.
-    dual : ndarray of shape (m, n_outputs)
-        Means are what the prior gives of new samples times these.
-    variance : {"dtc", "sor"}
-        How the variance that the features do not explain is treated.
-    has_one_latent : bool
-        Whether the function of the first of two classes is the negative of the other's.
+
+def shared_state(posterior: FeaturePosterior, lift_map: Any) -> CoefficientState:
+    """Return the state of coefficients that all outputs share, as arrays."""
+    jitters = np.array([posterior.jitter])
+    return freeze(CoefficientState(posterior.factor[None], lift_map, jitters))
+
+
+@dataclass(frozen=True)
+class CoefficientPosterior:
+    """The posterior of the coefficients of features.
+
+    All outputs share one factor, or each latent function has a factor of its own.
     """
 
-    model: Model
-    prior: PlainPrior | ExpansionPrior | PatchPrior
+    dual: FloatArray  # (m, n_outputs)
     state: CoefficientState
-    dual: FloatArray
-    variance: str
-    has_one_latent: bool
+    variance: str  # of what features do not explain: "dtc", "sor" or "fitc"
+    # Whether the function of the first of two classes is the negative of the other's.
+    has_one_latent: bool = False
+    is_variational: bool = False  # no targets and noise follow from labels: no draws
 
-    has_left_out: ClassVar[bool] = True  # factors solve exactly
+    width: ClassVar[int] = 0
+    is_accurate: ClassVar[bool] = True  # factors solve exactly
 
-    def latent(
-        self,
-        rows: NDArray[Any],
-        diag: FloatArray,
-        resources: Resources,
-        *,
-        needs_var: bool = False,
-        needs_cov: bool = False,
-    ) -> Latent:
-        """Return the posterior at new samples, a block of rows at a time."""
-        has_state, unit = needs_var or needs_cov, self.model.mean_diag
-        needed = frozen_bytes(self.state) if has_state else 0
+    @property
+    def n_covariances(self) -> int:
+        """Number of latent functions that differ in their covariances."""
+        return len(self.state.factors)
 
-        def latent_at(placement: Placement) -> Latent:
-            run = run_beside(resources, placement, needed)
-            dual = run.tensor(self.dual)
-            state = self.state_at(run) if has_state else None
-            means, variances = [], []
-            halves: list[list[CovarianceUpdate]] = []
-            excess = 0.0
-            for cross, prior in self.stream(rows, diag, run, needs_diag=needs_var):
-                means.append(posterior_mean(cross, dual))
-                if state is None:
-                    continue
-                if needs_var:
-                    updates = self.updates(state, cross)  # one is held at once
-                    each, clipped = zip(
-                        *(one.variance(prior / unit) for one in updates), strict=True
-                    )
-                    variances.append(torch.stack(each))
-                    excess = max(excess, *clipped)
-                if needs_cov:
-                    halves.append(list(self.updates(state, cross)))
-            cov, cov_scale = nothing(0), 0.0
-            if needs_cov:
-                prior = self.prior.covariance(rows, run, unit)
-                cov_scale = float(prior.diagonal().mean())
-                joined = map(join_updates, map(list, zip(*halves, strict=True)))
-                cov = torch.stack([one.covariance(prior) for one in joined], dim=2)
-            var = torch.cat(variances, 1).mT if variances else nothing(0, 1)
-            return Latent(
-                to_numpy(torch.cat(means)),
-                to_numpy(self._of_outputs(var)),
-                to_numpy(self._of_outputs(cov)),
-                cov_scale,
-                facts=excess_facts(self.prior, excess),
-            )
+    @property
+    def draws_coefficients(self) -> bool:
+        """Whether coefficients can be drawn."""
+        return not self.is_variational
 
-        return compute_at(resources.placement(needed), latent_at)
+    @property
+    def jitter(self) -> float:
+        """Largest jitter of a precision."""
+        return float(self.state.jitters.max())
 
-    def state_at(self, run: Run) -> CoefficientState:
-        """Return the state on the device of a run, in the precision of solves."""
+    def at(self, basis: Basis, run: Run) -> Self:  # noqa: ARG002  (whatever it is)
+        """Return it with factors on a device, in the precision of solves."""
         state, dtype = thaw(self.state, run.config.device), run.config.solve_dtype
-        return replace(state, factors=state.factors.to(dtype))
+        state = replace(state, factors=state.factors.to(dtype))
+        return replace(self, state=state)
 
-    def stream(
-        self, rows: NDArray[Any], diag: FloatArray, run: Run, *, needs_diag: bool
-    ) -> Stream:
-        """Yield covariances or features, and prior variances of new samples."""
-        needs_diag = needs_diag and self.variance != "sor"
-        return self.prior.stream(rows, diag, run, needs_diag=needs_diag)
+    def reads_variances(self, basis: Basis, *, needs_var: bool) -> bool:
+        """Return whether prior variances count, or show what features exceed."""
+        return self.variance != "sor" and (needs_var or not basis.is_projection)
 
-    def updates(
-        self, state: CoefficientState, cross: Tensor
-    ) -> Iterator[CovarianceUpdate]:
-        """Yield the update of each latent function, given what the prior streams."""
-        features = cross if state.lift_map is None else lift(cross, state.lift_map)
+    def spread(self, values: Tensor, prior: Tensor) -> Spread:
+        """Return variances (b, n_outputs), or (b, 1) if all outputs share them."""
+        each, excess = zip(
+            *(one.variance(prior) for one in self._updates(values)), strict=True
+        )
+        return Spread(self._of_outputs(torch.stack(each, 1)), excess=max(excess))
+
+    def part(
+        self, values: Tensor, prior: Tensor
+    ) -> tuple[list[CovarianceUpdate], float]:
+        """Return the updates of the prior covariances by the data."""
+        updates = list(self._updates(values))
+        return updates, max(one.variance(prior)[1] for one in updates)
+
+    def joint(self, parts: list[list[CovarianceUpdate]], prior: Tensor) -> Tensor:
+        """Return covariances (n, n, n_outputs), or one for all outputs."""
+        each = [join_updates(list(one)) for one in zip(*parts, strict=True)]
+        if len(each) == 1:
+            return self._of_outputs(each[0].covariance(prior)[:, :, None])
+        return torch.stack([one.covariance(prior) for one in each], dim=2)
+
+    def facts(self) -> list[Fact]:
+        """Return nothing: factors solve exactly."""
+        return []
+
+    def of_mean_variance(self) -> Self:
+        """Return the posterior whose one variance is the mean over latent functions.
+
+        It is this one if that would take as long.
+        """
+        if self.state.mean_factor is None:
+            return self
+        state = replace(self.state, factors=self.state.mean_factor, mean_factor=None)
+        return replace(self, state=state)
+
+    def has_whole_draws(self, basis: Basis) -> bool:  # noqa: ARG002  (whatever it is)
+        """Return whether features have all of the prior variance."""
+        return self.variance == "sor" and not self.is_variational
+
+    def draws(
+        self,
+        model: Model,
+        basis: Basis,
+        rows: NDArray[Any],
+        wanted: Draws,
+        resources: Resources,
+    ) -> tuple[FloatArray, list[Fact]]:
+        """Return draws of coefficients, and whether they leave variance out.
+
+        Coefficients are L^-T z, given the factor L of a precision and draws z.
+        """
+        if self.is_variational:
+            raise ValueError(NO_BOOTSTRAP if wanted.is_bootstrap else NO_PATHWISE)
+        n_draws, generator = wanted.count, wanted.generator
+        needed, begin = frozen_bytes(self.state), generator.get_state()
+        n_columns = n_draws
+        if len(self.state.factors) == 1 and not self.has_one_latent:
+            n_columns = self.dual.shape[1] * n_draws  # all functions have one factor
+
+        def directions(factor: Tensor, jitter: float) -> Tensor:
+            if wanted.is_bootstrap:
+                return bootstrap_directions(factor, jitter, n_columns, generator)
+            return normals((len(factor), n_columns), generator)
+
+        def draws_at(placement: Placement) -> tuple[FloatArray, list[Fact]]:
+            generator.set_state(begin)  # for the same draws if a GPU has no room
+            run = run_beside(resources, placement, needed)
+            own = self.at(basis, run)
+            dual, means, changes = run.tensor(self.dual), [], []
+            factors = zip(own.state.factors, self.state.jitters, strict=True)
+            drawn = [directions(one, float(jitter)) for one, jitter in factors]
+            drawn_var, left_out, has_more = 0.0, 0.0, self.variance != "sor"
+            stream = basis.stream(NewRows(rows), run, needs_diag=has_more)
+            for values, prior in stream:
+                means.append(posterior_mean(values, dual))
+                parts = []
+                for update, z in zip(own._updates(values), drawn, strict=True):
+                    assert update.plus is not None
+                    parts.append(update.plus.mT @ z.to(update.plus))
+                    if has_more:
+                        kept = update.plus.square().sum(0)
+                        var = update.variance(prior / model.mean_diag)[0]
+                        drawn_var += float(kept.sum())
+                        left_out += float((var - kept).sum())
+                changes.append(torch.cat(parts, 1))
+            change = to_numpy(torch.cat(changes)).reshape(len(rows), -1, n_draws)
+            functions: FloatArray = change * np.sqrt(model.amplitude)[:, None]
+            functions += to_numpy(torch.cat(means))[:, :, None]
+            share = left_out / (drawn_var + left_out) if left_out else 0.0
+            return functions, [Undrawn(share)] if share > LARGEST_UNDRAWN else []
+
+        return compute_at(resources.placement(needed), draws_at)
+
+    def _updates(self, values: Tensor) -> Iterator[CovarianceUpdate]:
+        """Yield the update of each factor; one is held at once."""
+        lift_map = self.state.lift_map
+        features = values if lift_map is None else lift(values, lift_map)
         minus = None if self.variance == "sor" else features.mT
-        for factor in state.factors:
+        for factor in self.state.factors:
             yield CovarianceUpdate(minus, half_solve(factor, features.mT))
 
     def _of_outputs(self, values: Tensor) -> Tensor:
         """Return values (..., k) of latent functions for all outputs."""
-        if not (self.has_one_latent and values.numel()):
-            return values
-        return values.expand(*values.shape[:-1], 2)
+        return values.expand(*values.shape[:-1], 2) if self.has_one_latent else values

@@ -24,8 +24,6 @@ from skconvgp.processes._prior import KernelPrior, PlainPrior
 from skconvgp.processes._problem import Problem, Record, entries
 from skconvgp.processes._run import Run, clock
 
-__all__ = ["Completed", "complete", "sample_oracle"]
-
 # Share of the variance of held-out entries below which a user is warned.
 LEAST_EXPLAINED = 0.5
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -22,18 +22,17 @@ from skconvgp.engine import freeze, slices, stream_rows, thaw, to_numpy
 from skconvgp.exceptions import NotFiniteError, TileMemoryError
 from skconvgp.kernels import Kernel
 from skconvgp.kernels._feature_maps import KernelSource, shared_values
+from skconvgp.processes._basis import Basis, BasisReport, NewRows, Stream
 from skconvgp.processes._completed import Completed
 from skconvgp.processes._feature_room import require_features
-from skconvgp.processes._prior import KernelPrior, Stream
+from skconvgp.processes._prior import KernelPrior, report_of
 from skconvgp.processes._run import Run, clock
-
-__all__ = ["ExpansionPrior", "expand", "expanded"]
 
 HOST = torch.device("cpu")
 
 
 @dataclass(frozen=True)
-class ExpansionPrior:
+class ExpansionPrior(Basis):
     """Features of samples, which stand for covariances with coefficients.
 
     Parameters
@@ -47,6 +46,8 @@ class ExpansionPrior:
     features: FeatureMap
     exact: KernelPrior
 
+    is_by_torch: ClassVar[bool] = True
+
     @property
     def kernel(self) -> Kernel:
         """The kernel."""
@@ -58,30 +59,18 @@ class ExpansionPrior:
         return self.features.n_features
 
     @property
-    def indices(self) -> None:
-        """Indices of training samples that are kept: none."""
+    def kernel_prior(self) -> KernelPrior:
+        """The kernel that features approximate, without samples."""
+        return self.exact
 
     def require_room(self, config: ComputeConfig) -> None:
         """Raise a TileMemoryError if a sample needs more than the budget."""
         _block_rows(thaw(self.features, config.device), config)
 
     @property
-    def rows(self) -> None:
-        """Training samples that are kept: none."""
-
-    @property
-    def knows_variances(self) -> bool:
-        """Whether prior variances of new samples follow from their rows."""
-        return True
-
-    @property
     def tile_dtype(self) -> torch.dtype:
         """Precision of features."""
         return self.exact.tile_dtype
-
-    def take(self, indices: NDArray[np.intp]) -> Self:  # noqa: ARG002  (keeps none)
-        """Return the prior itself, which has no samples."""
-        return self
 
     def precision(self, config: ComputeConfig) -> torch.dtype:
         """Return the coarsest precision that covariances have gone through."""
@@ -92,20 +81,20 @@ class ExpansionPrior:
         shape, device = self.exact.map_shape, run.config.device
         return choose_backend(self.kernel, shape, "torch", device)
 
+    def report(self, run: Run) -> BasisReport:
+        """Return the backend of features, and their precision."""
+        return report_of(self.choice(run), self.tile_dtype)
+
     def stream(
         self,
-        rows: NDArray[Any],
-        diag: FloatArray,  # noqa: ARG002  (a given matrix needs them)
+        new: NewRows,
         run: Run,
         width: int = 0,
         *,
         needs_diag: bool = True,  # noqa: ARG002  (they cost nothing beside features)
     ) -> Stream:
-        """Yield features and prior variances of samples, as `KernelPrior.stream` does.
-
-        The variances are the squared lengths of the features.
-        """
-        for values in self.blocks(rows, run, width):
+        """Yield features (b, r) of samples, and their squared lengths (b,)."""
+        for values in self.blocks(new.rows, run, width):
             yield values, (values * values).sum(1)
 
     def blocks(
@@ -157,17 +146,7 @@ class ExpansionPrior:
         return features @ features.mT / unit
 
     def pull(self, rows: NDArray[Any], sums: FloatArray, run: Run) -> FloatArray:
-        """Return the derivatives (n1, d) by new samples of sums over features.
-
-        Parameters
-        ----------
-        rows : ndarray of shape (n1, d)
-            New samples.
-        sums : ndarray of shape (n1, r)
-            Factors of the features in the sum of each new sample.
-        run : Run
-            How to compute.
-        """
+        """Return derivatives (n1, d) by new samples of sums over features."""
         config, images = run.config, self.exact.images(rows)
         features: FeatureMap = thaw(self.features, config.device)
         n_rows = _block_rows(features, config)

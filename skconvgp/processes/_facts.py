@@ -5,21 +5,6 @@ from typing import Any, TypeAlias
 
 import torch
 
-__all__ = [
-    "BoundMoving",
-    "Clipped",
-    "Exceeded",
-    "Fact",
-    "Inexact",
-    "Jittered",
-    "NewtonStopped",
-    "TooFewPatches",
-    "Undrawn",
-    "Unexplained",
-    "Unfinished",
-    "Unsolved",
-]
-
 
 @dataclass(frozen=True)
 class Jittered:

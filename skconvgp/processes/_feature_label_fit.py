@@ -20,12 +20,13 @@ from skconvgp._typing import FloatArray
 from skconvgp.engine import freeze, rows_to_tensor, slices, to_numpy, to_tensor
 from skconvgp.inference import ClassMoments, ClassSums, LabelCode
 from skconvgp.processes._coded_labels import left_out_outputs, of_outputs
+from skconvgp.processes._coefficients import CoefficientPosterior, coefficients_of
 from skconvgp.processes._completed import Completed
 from skconvgp.processes._expansion import ExpansionPrior
-from skconvgp.processes._feature_labels import FeatureLabelProcess
 from skconvgp.processes._feature_samples import FeatureRows, FeatureSites, Reservoir
 from skconvgp.processes._features import SMALLEST_NOISE
 from skconvgp.processes._fitting import jitter_facts, require_finite_noise
+from skconvgp.processes._grown import coded_labels
 from skconvgp.processes._label_choice import CHOOSING, amplitude_of_model
 from skconvgp.processes._label_functions import (
     Candidate,
@@ -42,19 +43,8 @@ from skconvgp.processes._label_models import (
 )
 from skconvgp.processes._prior import PlainPrior
 from skconvgp.processes._problem import Model, Problem, Record, Settings
+from skconvgp.processes._process import CodedLabels, Growth, KeptLeftOut, Process
 from skconvgp.processes._run import Run, clock
-
-__all__ = [
-    "SQUARE_COPIES",
-    "columns_pay",
-    "fit_candidate",
-    "fit_feature_labels",
-    "follow_labels",
-    "left_out_rows",
-    "require_columns",
-    "sum_by_class",
-    "values_of_classes",
-]
 
 # Samples whose left-out log loss chooses a likelihood.
 JUDGED = 5000
@@ -66,8 +56,7 @@ ROWS = 4096  # of features that are summed at a time
 
 def follow_labels(models: Sequence[LabelModel], problem: Problem) -> bool:
     """Return whether a label alone says what the targets and the noise of it are."""
-    assert problem.codes is not None
-    codes = rows_to_tensor(problem.codes)
+    codes = rows_to_tensor(problem.class_codes)
     for model in models:
         if not isinstance(model, NoisyModel):
             return False
@@ -134,7 +123,7 @@ def fit_feature_labels(
     variance: str,
     least_noise: float = 0.0,
     reservoir_generator: Generator | None = None,
-) -> tuple[FeatureLabelProcess, Record]:
+) -> tuple[Process, Record]:
     """Fit every model of the labels; keep the lowest leave-one-out log loss.
 
     Parameters
@@ -155,8 +144,9 @@ def fit_feature_labels(
     require_finite_noise(1.0 / run.tensor(problem.weights))
     mean_diag, features, residual_diag, lift_map = completed.in_units_(problem)
     residual_diag = residual_diag if variance == "dtc" else 0.0 * residual_diag
-    assert not isinstance(settings.noise, str)
-    noise = max(float(settings.noise), least_noise, SMALLEST_NOISE[features.dtype])
+    noise = max(
+        float(settings.added_noise), least_noise, SMALLEST_NOISE[features.dtype]
+    )
     rows = FeatureRows(features, residual_diag)
     sums = sum_by_class(problem, features, n_classes)
     settings = replace(settings, noise=noise)
@@ -174,8 +164,9 @@ def fit_feature_labels(
         variance,
         reservoir_generator,
     )
-    facts = jitter_facts(process.jitter, process.least_noise, prior, run)
-    report = {"jitter": process.jitter, "solver": "Cholesky"}
+    jitter, least_noise = label_jitter(process)
+    facts = jitter_facts(jitter, least_noise, prior, run)
+    report = {"jitter": jitter, "solver": "Cholesky"}
     seconds = completed.seconds, clock(device) - start
     return process, Record(gram.n_evaluated, *seconds, report, facts)
 
@@ -191,7 +182,7 @@ def fit_candidate(
     lift_map: Tensor,
     variance: str,
     generator: Generator | None,
-) -> FeatureLabelProcess:
+) -> Process:
     """Return the process of one likelihood and amplitude; overwrites the sums.
 
     Parameters
@@ -219,31 +210,41 @@ def fit_candidate(
     each, factors = candidate.sums(sums, whole), sums.factors(candidate.code)
     functions = fit_functions(each, candidate.amplitude, rows.features, factors)
     data = FeatureSites.of(rows.features, rows.residual_diag, problem, candidate.code)
-    coefficients, reservoir = functions.coefficients, None
+    coefficients, growth = functions.coefficients, None
     if generator is not None:
         reservoir = freeze(Reservoir.of(data, 0, generator))
-    return FeatureLabelProcess(
-        Model.of(
-            problem,
-            mean_diag=mean_diag,
-            noise=noise,
-            amplitude=np.full(n_classes, candidate.amplitude),
-            evidence=functions.evidence,
-        ),
-        prior,
-        kept_state(factors, n_classes, lift_map),
-        of_outputs(lift(lift_map.to(coefficients), coefficients), n_classes),
-        variance,
-        candidate.model.has_one_latent,
-        candidate.model.likelihood,
-        to_numpy(candidate.model.offset),
-        freeze(candidate.code),
-        np.asarray(problem.codes),
-        functions.jitters,
-        left_out_rows(data, functions, candidate.amplitude, n_classes),
-        to_numpy(coefficients),
-        reservoir,
+        growth = Growth(reservoir, coefficients=to_numpy(coefficients))
+    dual = of_outputs(lift(lift_map.to(coefficients), coefficients), n_classes)
+    state = kept_state(factors, functions.jitters, n_classes, lift_map)
+    has_one, offset = candidate.model.has_one_latent, candidate.model.offset
+    model = Model.of(
+        problem,
+        mean_diag=mean_diag,
+        noise=noise,
+        amplitude=np.full(n_classes, candidate.amplitude),
+        evidence=functions.evidence,
     )
+    loo = left_out_rows(data, functions, candidate.amplitude, n_classes)
+    return Process(
+        model,
+        prior,
+        CoefficientPosterior(dual, state, variance, has_one),
+        KeptLeftOut(*loo, has_noise=False),
+        CodedLabels(
+            candidate.model.likelihood,
+            to_numpy(offset),
+            freeze(candidate.code),
+            np.asarray(problem.class_codes),
+        ),
+        growth,
+        has_one_latent=has_one,
+    )
+
+
+def label_jitter(process: Process) -> tuple[float, float]:
+    """Return the noise with the effect of the largest jitter, and the least noise."""
+    least_noise = coded_labels(process).least_noise
+    return coefficients_of(process).jitter * least_noise, least_noise
 
 
 def sum_by_class(problem: Problem, features: Tensor, n_classes: int) -> ClassSums:
@@ -251,7 +252,7 @@ def sum_by_class(problem: Problem, features: Tensor, n_classes: int) -> ClassSum
     n, r = features.shape
     moments = ClassMoments.empty(n_classes, r, torch.float64, features.device)
     weights = to_tensor(problem.weights, features.device)
-    codes = to_tensor(np.asarray(problem.codes), features.device)
+    codes = to_tensor(np.asarray(problem.class_codes), features.device)
     labels = int_range(n_classes, features.device)
     for part in slices(n, ROWS):
         of_class = (codes[part, None] == labels) * weights[part, None]
@@ -267,11 +268,9 @@ def _candidates(
     settings: Settings,
 ) -> list[Candidate]:
     """Return models of the labels, each with an amplitude that few samples choose."""
-    assert problem.codes is not None
-    assert not isinstance(settings.noise, str)
-    amplitude, noise = settings.amplitude, settings.noise
-    chosen = spread_over_classes(problem.codes, CHOOSING)
-    codes = problem.codes[to_numpy(chosen)]
+    amplitude, noise = settings.amplitude, settings.added_noise
+    chosen = spread_over_classes(problem.class_codes, CHOOSING)
+    codes = problem.class_codes[to_numpy(chosen)]
     few = features[chosen.to(features.device)].to(torch.float64)
     gram, found = few @ few.mT, []
     for model in models:
@@ -293,10 +292,9 @@ def _best(
     """Return the candidate with the least leave-one-out log loss."""
     if len(candidates) == 1:
         return candidates[0]
-    assert problem.codes is not None
     whole = sums.moments.sum(0)
-    judged = spread_over_classes(problem.codes, JUDGED)
-    codes = rows_to_tensor(problem.codes)[judged]
+    judged = spread_over_classes(problem.class_codes, JUDGED)
+    codes = rows_to_tensor(problem.class_codes)[judged]
     weights = rows_to_tensor(problem.weights)[judged]
 
     def loss(one: Candidate) -> float:

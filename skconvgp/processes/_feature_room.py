@@ -9,8 +9,6 @@ from skconvgp.engine import require_memory
 from skconvgp.kernels import Kernel
 from skconvgp.kernels._feature_maps import drawn_values
 
-__all__ = ["require_features"]
-
 
 def require_features(
     kernel: Kernel, image_shape: ImageShape, n_features: int, n_squares: int = 0

@@ -22,16 +22,6 @@ from skconvgp.inference import (
 )
 from skconvgp.processes._problem import Problem
 
-__all__ = [
-    "FeatureRows",
-    "FeatureSamples",
-    "FeatureSites",
-    "Reservoir",
-    "jitter_of",
-    "left_out_values",
-    "sums_of",
-]
-
 # Samples whose features are kept. Their leave-one-out predictions are computed anew
 # after more samples have been added; those of all samples would need all features.
 RESERVOIR = 500
@@ -148,8 +138,10 @@ class FeatureSites(FeatureRows):
         """Return samples of a problem, given their features and a code of labels."""
         device, dtype = code.noise.device, code.noise.dtype
         weights = to_tensor(problem.weights, device, dtype)
-        assert problem.codes is not None
-        codes, inputs = to_tensor(problem.codes, device), problem.inputs.to(device)
+        codes, inputs = (
+            to_tensor(problem.class_codes, device),
+            problem.inputs.to(device),
+        )
         noise = code.noise[codes] / weights[:, None]
         sites = Sites.of(code.values[codes], noise, weights, inputs)
         return cls(features, residual_diag, sites.precision, sites.shift)

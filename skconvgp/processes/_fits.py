@@ -17,49 +17,21 @@ from skconvgp._protocols import Completion, Expansion, Localization, Solver
 from skconvgp.completion import CoarseKernel, SubsetOfData
 from skconvgp.engine import to_numpy
 from skconvgp.processes._completed import Completed, complete, sample_oracle
-from skconvgp.processes._exact import ExactProcess
 from skconvgp.processes._expansion import ExpansionPrior, expanded
-from skconvgp.processes._feature_labels import FeatureLabelProcess
-from skconvgp.processes._features import FeatureProcess
 from skconvgp.processes._label_models import LabelModel
-from skconvgp.processes._labels import LabelProcess
 from skconvgp.processes._neighbors import NeighborProcess, fit_neighbors
-from skconvgp.processes._patch_labels import PatchLabelProcess
 from skconvgp.processes._prior import (
     KernelPrior,
     MatrixPrior,
     PlainPrior,
-    Prior,
-    SummedPrior,
 )
 from skconvgp.processes._problem import Problem, Record, Settings, entries
+from skconvgp.processes._process import Process
 from skconvgp.processes._run import Resources, Run, clock
-from skconvgp.processes._variational import VariationalProcess
+from skconvgp.processes._summed import Prior, SummedPrior
 from skconvgp.solvers import Cholesky
 
-__all__ = [
-    "DenseFit",
-    "Fit",
-    "Fitted",
-    "Parts",
-    "Process",
-    "fit_completed",
-    "fit_expanded",
-    "fit_landmarks",
-    "fit_local",
-    "fit_selected",
-    "fit_sum",
-]
-
-Process: TypeAlias = (
-    ExactProcess
-    | FeatureProcess
-    | FeatureLabelProcess
-    | NeighborProcess
-    | LabelProcess
-    | PatchLabelProcess
-    | VariationalProcess
-)
+FittedProcess: TypeAlias = Process | NeighborProcess
 Strategy: TypeAlias = (
     Completion | Expansion | SubsetOfData | CoarseKernel | Localization | None
 )
@@ -77,7 +49,7 @@ class DenseFit(Protocol):
         *,
         gram_seconds: float = 0.0,
         least_noise: float = 0.0,
-    ) -> tuple[ExactProcess | LabelProcess, Record]:
+    ) -> tuple[Process, Record]:
         """Return the process and the record of the fit."""
         ...
 
@@ -95,7 +67,7 @@ class CompletedFit(Protocol):
         completed: Completed,
         least_noise: float = 0.0,
         reservoir_generator: Generator | None = None,
-    ) -> tuple[FeatureProcess | FeatureLabelProcess | LabelProcess, Record]:
+    ) -> tuple[Process, Record]:
         """Return the process and the record of the fit."""
         ...
 
@@ -148,7 +120,7 @@ class Fitted:
 
     Parameters
     ----------
-    process : Process
+    process : FittedProcess
         The process.
     record : Record
         Record of the fit.
@@ -159,7 +131,7 @@ class Fitted:
         some.
     """
 
-    process: Process
+    process: FittedProcess
     record: Record
     used: NDArray[np.intp]
     landmarks: NDArray[np.intp] | None = None
@@ -213,7 +185,7 @@ def fit_completed(
         completed=completed,
         least_noise=error / problem.mean_variance(completed.diag),
     )
-    all_indices, landmarks = np.arange(len(problem.rows)), process.prior.indices
+    all_indices, landmarks = np.arange(len(problem.rows)), process.prior.kept_indices
     return Fitted(process, completed.reported(record), all_indices, landmarks)
 
 
@@ -306,4 +278,4 @@ def fit_landmarks(
     )
     record = completed.reported(record)
     all_indices = np.arange(len(problem.rows))
-    return Fitted(process, record, all_indices, process.prior.indices)
+    return Fitted(process, record, all_indices, process.prior.kept_indices)

@@ -7,11 +7,9 @@ from torch import Tensor
 
 from skconvgp.engine import KernelOracle, MatrixOracle, SummedOracle
 from skconvgp.inference import mean_variance
+from skconvgp.processes._basis import Basis
 from skconvgp.processes._facts import Fact, Jittered
-from skconvgp.processes._prior import AnyPrior
 from skconvgp.processes._run import Run
-
-__all__ = ["fixed_amplitude", "jitter_facts", "require_finite_noise", "scaled_gram"]
 
 
 def fixed_amplitude(
@@ -45,7 +43,7 @@ def require_finite_noise(noise: Tensor) -> None:
 
 
 def jitter_facts(
-    jitter: float, least_noise: float, prior: AnyPrior, run: Run
+    jitter: float, least_noise: float, prior: Basis, run: Run
 ) -> list[Fact]:
     """Return a fact if jitter exceeds the least noise, as it then changes the model."""
     if jitter <= least_noise:

@@ -32,15 +32,6 @@ from skconvgp.processes._patch_features import (
     whitening,
 )
 
-__all__ = [
-    "DRAWN",
-    "INDUCING",
-    "Inducing",
-    "InducingSet",
-    "choose_patches",
-    "place_locations",
-]
-
 LEARNED = "learned"  # they begin as the centres of "kmeans"
 DRAWN = ("kmeans", "uniform", LEARNED)  # so many as are wanted
 INDUCING = (*DRAWN, "unique")

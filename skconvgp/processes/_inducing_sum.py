@@ -30,16 +30,6 @@ from skconvgp.processes._inducing import (
     place_locations,
 )
 
-__all__ = [
-    "InducingSum",
-    "Term",
-    "TermChoice",
-    "choices_with_room",
-    "choose_inducing",
-    "missing_patches",
-    "terms_of",
-]
-
 # Inducing patches of at least so many images, and of so many with three channels.
 USUAL_PATCHES = {0: 128, 5000: 256}
 COLOR_PATCHES = USUAL_PATCHES | {20_000: 400}

@@ -19,8 +19,6 @@ from skconvgp.processes._label_models import (
 )
 from skconvgp.processes._problem import Problem
 
-__all__ = ["CHOOSING", "amplitude_of_model", "best_model"]
-
 # Samples on which the amplitude is chosen: one number needs few.
 CHOOSING = 1000
 
@@ -37,11 +35,10 @@ def best_model(
     """Return the model with the least leave-one-out log loss, fitted."""
     best: tuple[LabelModel, float, LabelPosterior] | None = None
     least, facts = math.inf, list[Fact]()
-    assert problem.codes is not None
-    codes = rows_to_tensor(problem.codes)
+    codes = rows_to_tensor(problem.class_codes)
     for model in models:
         amplitude = amplitude_of_model(
-            model, gram, mean_diag, problem.codes, prior_amplitude, noise
+            model, gram, mean_diag, problem.class_codes, prior_amplitude, noise
         )
         posterior = model.fit(gram * amplitude, noise * amplitude)
         if not posterior.converged:

@@ -29,24 +29,14 @@ from skconvgp.processes._coefficients import CoefficientState
 from skconvgp.processes._label_models import NoisyModel
 from skconvgp.processes._problem import Problem
 
-__all__ = [
-    "Candidate",
-    "Functions",
-    "fit_functions",
-    "kept_state",
-    "model_of_classes",
-    "sums_with",
-]
-
 LEAST_FOR_MEAN = 3  # functions; the factor of two takes longer than it saves
 
 
 def model_of_classes(model: NoisyModel, problem: Problem) -> NoisyModel:
     """Return the model of a sample of each class, given that of all samples."""
-    assert problem.codes is not None
     n_classes = len(model.offset)
     every = int_range(n_classes)
-    codes = torch.cat([rows_to_tensor(problem.codes), every])
+    codes = torch.cat([rows_to_tensor(problem.class_codes), every])
     # Classes are added with weights of zero, so that none is missing.
     weights = torch.cat([model.weights, model.weights.new_zeros(n_classes)])
     targets = model.likelihood.targets(codes, n_classes, weights)
@@ -165,7 +155,7 @@ def fit_functions(
 
 
 def kept_state(
-    factors: Tensor, n_classes: int, lift_map: Any = None
+    factors: Tensor, jitters: FloatArray, n_classes: int, lift_map: Any = None
 ) -> CoefficientState:
     """Return what a process keeps of the factors (k, r, r), as arrays.
 
@@ -176,7 +166,7 @@ def kept_state(
     few = len(factors) < LEAST_FOR_MEAN
     kept = factors.clone() if len(factors) < n_classes else factors
     mean_factor = None if few else _mean_factor(factors)[None]
-    return freeze(CoefficientState(kept, lift_map, mean_factor))
+    return freeze(CoefficientState(kept, lift_map, jitters, mean_factor))
 
 
 def _mean_factor(factors: Tensor) -> Tensor:

@@ -24,16 +24,6 @@ from skconvgp.inference import (
     leave_one_out_laplace,
 )
 
-__all__ = [
-    "LabelModel",
-    "LabelPosterior",
-    "LinkModel",
-    "NoisyModel",
-    "left_out_loss",
-    "spread_over_classes",
-    "with_variances",
-]
-
 
 @dataclass(frozen=True)
 class LabelPosterior:

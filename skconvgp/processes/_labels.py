@@ -1,222 +1,32 @@
-"""LabelProcess: latent functions whose noise, if any, follows from the labels."""
+"""Fit of functions whose noise, if any, follows from labels, by the whole matrix."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from skconvgp._protocols import lift
-from skconvgp._tensors import nothing
-from skconvgp._typing import FloatArray
 from skconvgp.engine import (
-    Placement,
-    compute_at,
     freeze,
-    frozen_bytes,
-    thaw,
     to_numpy,
 )
-from skconvgp.inference import left_out_covariance, posterior_mean
 from skconvgp.processes._completed import Completed
 from skconvgp.processes._expansion import ExpansionPrior
-from skconvgp.processes._facts import Clipped, Exceeded, Fact
 from skconvgp.processes._fitting import jitter_facts, require_finite_noise
 from skconvgp.processes._label_choice import best_model
-from skconvgp.processes._label_models import (
-    LabelModel,
-    with_variances,
-)
-from skconvgp.processes._latents import CLIP_TOLERANCE, run_beside
-from skconvgp.processes._prior import Prior, SummedPrior
-from skconvgp.processes._problem import (
-    Latent,
-    Model,
-    Problem,
-    Record,
-    Settings,
-    entries,
-)
-from skconvgp.processes._run import Resources, Run, clock
-
-__all__ = ["KEPT_COPIES", "LabelProcess", "LabelState", "fit_labelled"]
+from skconvgp.processes._label_models import LabelModel, with_variances
+from skconvgp.processes._labelled import Labelled, LabelState
+from skconvgp.processes._problem import Model, Problem, Record, Settings, entries
+from skconvgp.processes._process import KeptLeftOut, Labels, Process
+from skconvgp.processes._run import Run, clock
+from skconvgp.processes._summed import Prior, SummedPrior
 
 # Matrices of the size of the Gram matrix that are kept of the best likelihood so far
 # while the next one is fitted.
 KEPT_COPIES = 2
-
-
-@dataclass(frozen=True)
-class LabelState:
-    """State of a process of labels, for the uncertainty of predictions.
-
-    Parameters
-    ----------
-    posterior : object
-        Has ``covariance`` and ``joint_covariance`` of new samples.
-    features : ndarray of shape (n, r)
-        Features of the training samples; (0, 0) without a completion.
-    lift_map : ndarray of shape (m, r) or ()
-        Takes covariances with the anchors to features, a number if there are no
-        anchors; (0, 0) without a completion.
-    jitter : float
-        Largest jitter that had to be added to a diagonal; 0 if none.
-    """
-
-    posterior: Any
-    features: Any
-    lift_map: Any
-    jitter: float
-
-    def explained(self, cross: Tensor, prior: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the explained part of prior variances, and the unexplained part."""
-        if not self.features.numel():
-            return prior, torch.zeros_like(prior)
-        lifted = lift(cross, self.lift_map)
-        explained = (lifted * lifted).sum(1)
-        return explained, prior - explained
-
-    def with_training(self, cross: Tensor, mean_diag: float) -> Tensor:
-        """Return prior covariances (b, n) with training samples, of mean variance 1."""
-        if not self.features.numel():
-            return cross / mean_diag
-        lifted: Tensor = lift(cross, self.lift_map) @ self.features.mT
-        return lifted
-
-
-@dataclass(frozen=True)
-class LabelProcess:
-    """A process of labels, whose latent functions share no common noise.
-
-    Parameters
-    ----------
-    model : Model
-        Targets, noise added to that of the labels, amplitude, evidence.
-    prior : Prior
-        Covariances with the training samples, or with the anchors.
-    state : LabelState
-        Factors for predictive variances, as arrays.
-    dual : ndarray of shape (n, k)
-        Dual coefficients: means are covariances times these.
-    likelihood : object
-        The likelihood that was chosen.
-    offset : ndarray of shape (k,)
-        Prior means of the latent functions.
-    has_one_latent : bool
-        Whether the function of the first of two classes is the negative of the other's.
-    loo : tuple of ndarray
-        Leave-one-out means (n, k) without the offset, and variances (n, k) or
-        covariances (n, k, k) without noise.
-    """
-
-    model: Model
-    prior: Prior | ExpansionPrior
-    state: LabelState
-    dual: FloatArray
-    likelihood: Any
-    offset: FloatArray
-    has_one_latent: bool
-    loo: tuple[FloatArray, FloatArray] = field(repr=False)
-
-    has_left_out: ClassVar[bool] = True  # factors solve exactly
-
-    def latent(
-        self,
-        rows: NDArray[Any],
-        diag: FloatArray,
-        resources: Resources,
-        *,
-        needs_var: bool = False,
-        needs_cov: bool = False,
-    ) -> Latent:
-        """Return the posterior at new samples, a block of rows at a time."""
-        has_state = needs_var or needs_cov
-        needed = frozen_bytes(self.state) if has_state else 0
-
-        def latent_at(placement: Placement) -> Latent:
-            run = run_beside(resources, placement, needed)
-            dual = run.tensor(self.dual)
-            state = thaw(self.state, placement.device) if has_state else None
-            means, covariances, crosses = [], [], []
-            excess = 0.0
-            # Features give covariances with all training samples, not only anchors.
-            width = len(self.model.targets)
-            stream = self.prior.stream(rows, diag, run, width, needs_diag=has_state)
-            for cross, prior in stream:
-                means.append(posterior_mean(cross, dual))
-                if state is None:
-                    continue
-                parts = state.explained(cross, prior / self.model.mean_diag)
-                excess = max(excess, float(-parts[1].min()))
-                if needs_var:
-                    covariances.append(self._covariance(state, cross, *parts))
-                if needs_cov:
-                    crosses.append(cross)
-            cov, cov_scale = nothing(0), 0.0
-            if needs_cov:
-                prior = self.prior.covariance(rows, run, self.model.mean_diag)
-                cov_scale = float(prior.diagonal().mean())
-                assert state is not None
-                cov = self._joint_covariance(state, torch.cat(crosses), prior)
-            facts: list[Fact] = []
-            if excess > CLIP_TOLERANCE:
-                facts.append(Exceeded(excess))
-            var, between = (
-                nothing(0, 1),
-                nothing(0),
-            )
-            if covariances:
-                var, between, clipped = _variances(torch.cat(covariances))
-                if clipped > CLIP_TOLERANCE:
-                    facts.append(Clipped(clipped))
-            return Latent(
-                to_numpy(torch.cat(means)),
-                to_numpy(var),
-                to_numpy(cov),
-                cov_scale,
-                to_numpy(between),
-                facts,
-            )
-
-        return compute_at(resources.placement(needed), latent_at)
-
-    def _covariance(
-        self, state: LabelState, cross: Tensor, explained: Tensor, residual: Tensor
-    ) -> Tensor:
-        """Return variances (b, k), or covariances (b, k, k), in units of the prior."""
-        amplitude = self.amplitude
-        training = state.with_training(cross, self.model.mean_diag)
-        cov: Tensor = state.posterior.covariance(
-            amplitude * training.mT, amplitude * explained
-        )
-        return with_variances(cov / amplitude, residual.clamp(min=0.0))
-
-    def _joint_covariance(
-        self, state: LabelState, cross: Tensor, prior: Tensor
-    ) -> Tensor:
-        """Return covariances (n1, n1, k) between samples, in units of the prior."""
-        amplitude = self.amplitude
-        explained, residual = prior, torch.zeros_like(prior)
-        if state.features.numel():
-            lifted = lift(cross, state.lift_map)
-            explained = lifted @ lifted.mT
-            residual = left_out_covariance(prior - explained)
-        training = state.with_training(cross, self.model.mean_diag)
-        cov: Tensor = state.posterior.joint_covariance(
-            amplitude * training.mT, amplitude * explained
-        )
-        joint: Tensor = cov / amplitude + residual[:, :, None]
-        return joint
-
-    @property
-    def amplitude(self) -> float:
-        """Prior variance of the latent functions."""
-        return float(np.max(self.model.amplitude))
 
 
 @dataclass(frozen=True)
@@ -258,7 +68,7 @@ def fit_labelled(
     completed: Completed | None = None,
     gram_seconds: float = 0.0,
     least_noise: float = 0.0,
-) -> tuple[LabelProcess, Record]:
+) -> tuple[Process, Record]:
     """Fit every model of the labels; keep the lowest leave-one-out log loss.
 
     Parameters
@@ -282,8 +92,7 @@ def fit_labelled(
     gram_seconds += clock(device) - start + (completed.seconds if completed else 0.0)
 
     start = clock(device)
-    assert not isinstance(settings.noise, str)
-    noise = max(float(settings.noise), least_noise)
+    noise = max(float(settings.added_noise), least_noise)
     model, amplitude, posterior, facts = best_model(
         models_of(problem),
         covariances.gram,
@@ -309,21 +118,27 @@ def fit_labelled(
     state = LabelState(
         posterior.state, covariances.features, covariances.lift_map, posterior.jitter
     )
-    process = LabelProcess(
-        Model.of(
-            problem,
-            mean_diag=covariances.mean_diag,
-            noise=noise,
-            amplitude=to_numpy(amplitude * unit),
-            evidence=posterior.evidence,
-        ),
+    fitted = Model.of(
+        problem,
+        mean_diag=covariances.mean_diag,
+        noise=noise,
+        amplitude=to_numpy(amplitude * unit),
+        evidence=posterior.evidence,
+    )
+    process = Process(
+        fitted,
         prior,
-        freeze(state),
-        dual_coef,
-        model.likelihood,
-        offset,
-        model.has_one_latent,
-        (to_numpy(posterior.loo_mean), to_numpy(loo_cov)),
+        Labelled(
+            dual_coef,
+            freeze(state),
+            covariances.mean_diag,
+            float(np.max(fitted.amplitude)),
+            len(problem.targets),
+            model.has_one_latent,
+        ),
+        KeptLeftOut(to_numpy(posterior.loo_mean), to_numpy(loo_cov), has_noise=False),
+        Labels(model.likelihood, offset),
+        has_one_latent=model.has_one_latent,
     )
     report = {"jitter": posterior.jitter, "solver": "Cholesky"}
     seconds = clock(device) - start
@@ -357,16 +172,3 @@ def _covariances(
     empty, n = diag.new_empty(0, 0), len(diag)
     residual_diag = (diag.to(gram) / mean_diag - gram.diagonal()).clamp(min=0.0)
     return _Covariances(gram, mean_diag, entries(n), empty, empty, None, residual_diag)
-
-
-def _variances(cov: Tensor) -> tuple[Tensor, Tensor, float]:
-    """Return variances (n, k), covariances between outputs, and the largest excess.
-
-    The excess is how far below zero rounding had taken a variance.
-    """
-    var, between = cov, nothing(0)
-    if cov.ndim == 3:
-        between, var = cov, cov.diagonal(dim1=1, dim2=2)
-        between = between if var.shape[1] > 1 else nothing(0)
-    clipped = float((-var).clamp(min=0.0).max())
-    return var.clamp(min=0.0), between, clipped

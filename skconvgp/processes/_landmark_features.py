@@ -6,17 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 from skconvgp._protocols import CompletedGram
 from skconvgp._typing import FloatArray
 from skconvgp.engine import to_numpy
+from skconvgp.processes._basis import NewRows
 from skconvgp.processes._prior import KernelPrior
 from skconvgp.processes._run import Run
-
-__all__ = ["LandmarkFeatures"]
 
 
 @dataclass(frozen=True)
@@ -49,6 +47,6 @@ class LandmarkFeatures:
         """Yield features (b, r) of samples (n, d), a block of rows at a time."""
         lift_map = run.tensor(self.lift_map)
         width = sum(self.lift_map.shape)  # covariances and features of a sample
-        none = np.empty(0)
-        for cross, _ in self.exact.stream(rows, none, run, width, needs_diag=False):
+        new = NewRows(rows)
+        for cross, _ in self.exact.stream(new, run, width, needs_diag=False):
             yield cross @ lift_map

@@ -18,8 +18,6 @@ from skconvgp.processes._requirements import require_added_noise
 from skconvgp.processes._run import Resources
 from skconvgp.solvers import Cholesky
 
-__all__ = ["plan_landmarks"]
-
 
 def plan_landmarks(
     strategy: Any,

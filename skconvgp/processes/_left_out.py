@@ -12,7 +12,7 @@ from torch import Tensor
 from skconvgp._protocols import IterativeSolver
 from skconvgp._tensors import int_range, permutation
 from skconvgp._typing import FloatArray
-from skconvgp.engine import rows_to_tensor, to_tensor
+from skconvgp.engine import to_tensor
 from skconvgp.inference import (
     Blocks,
     EqualInputs,
@@ -21,27 +21,13 @@ from skconvgp.inference import (
     leave_one_out,
     leave_one_unit_out,
 )
-from skconvgp.processes._facts import Fact
 from skconvgp.processes._problem import Model
-
-__all__ = [
-    "deviation_excess",
-    "inverse_diag_by_input",
-    "kept_values",
-    "left_out_of",
-    "left_out_with_versions",
-]
 
 BLOCK = 256  # columns that are solved for at once
 # Samples on which bounds of deviations are compared with exact deviations; and the
 # least latent variance, as a share of the variance of an observation: a smaller one
 # cannot be told from rounding.
 COMPARED, LEAST_LATENT = 16, 1e-4
-
-
-def kept_values(mean: FloatArray, var: FloatArray) -> tuple[LeaveOneOut, list[Fact]]:
-    """Return leave-one-out predictions that a fit has kept, and no facts."""
-    return LeaveOneOut(rows_to_tensor(mean), rows_to_tensor(var)), []
 
 
 def inverse_diag_by_input(

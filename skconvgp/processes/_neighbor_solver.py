@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
+import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from skconvgp._protocols import Localization, WeightedLocalization
@@ -30,10 +29,9 @@ from skconvgp.inference import (
     local_spectra,
     without_neighbors,
 )
+from skconvgp.processes._basis import NewRows
 from skconvgp.processes._prior import KernelPrior, PlainPrior
 from skconvgp.processes._run import Run
-
-__all__ = ["NeighborSolver", "Neighborhoods", "is_weighted"]
 
 BEYOND = 1.0001  # radius in units of the farthest neighbour, if no sample is beyond
 
@@ -113,8 +111,9 @@ class NeighborSolver:
     run: Run
     label: str = "fit"
 
-    def of_new(self, rows: NDArray[Any], diag: FloatArray) -> Neighborhoods:
-        """Return neighbours of new samples; only a given matrix reads `diag`."""
+    def of_new(self, samples: NewRows) -> Neighborhoods:
+        """Return neighbours of new samples."""
+        rows = samples.rows
         shape, k = (len(rows), len(self.targets)), self.n_neighbors
         budget = self.run.config.memory_budget
         if isinstance(self.prior, KernelPrior):
@@ -133,6 +132,7 @@ class NeighborSolver:
             return rows_to_tensor(rows[part][:, columns])
 
         near = nearest(_correlations(matrix, cross), shape, k, budget)
+        diag = np.zeros(len(rows)) if samples.diag is None else samples.diag
         grams = matrix_neighborhoods(matrix, cross, rows_to_tensor(diag), near)
         return Neighborhoods(near, grams, self._equal_weights(near))
 

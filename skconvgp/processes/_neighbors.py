@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -30,15 +30,16 @@ from skconvgp.inference import (
     noise_grid,
 )
 from skconvgp.linalg import DenseGram
+from skconvgp.processes._basis import NewRows
+from skconvgp.processes._drawing import NO_BOOTSTRAP, NO_PATHWISE
 from skconvgp.processes._facts import Clipped, Fact
 from skconvgp.processes._fitting import (
     fixed_amplitude,
     jitter_facts,
     require_finite_noise,
 )
-from skconvgp.processes._latents import CLIP_TOLERANCE
-from skconvgp.processes._left_out import kept_values
 from skconvgp.processes._neighbor_solver import Neighborhoods, NeighborSolver
+from skconvgp.processes._posterior import Draws
 from skconvgp.processes._prior import PlainPrior
 from skconvgp.processes._problem import (
     Latent,
@@ -48,15 +49,9 @@ from skconvgp.processes._problem import (
     Settings,
     entries,
 )
+from skconvgp.processes._process import CLIP_TOLERANCE, LeftOutValues
 from skconvgp.processes._run import Resources, Run, clock
 from skconvgp.solvers import Cholesky
-
-__all__ = [
-    "LOCAL_COPIES",
-    "NeighborProcess",
-    "fit_neighbors",
-    "left_out_neighborhoods",
-]
 
 # Samples that are left out to choose noise and amplitude: the standard error of an
 # accuracy of 97 % is then one percent, and that of an amplitude ten percent of it.
@@ -92,11 +87,13 @@ class NeighborProcess:
     )
 
     has_left_out: ClassVar[bool] = True  # factors solve exactly
+    labels: ClassVar[None] = None
+    growth: ClassVar[None] = None
+    has_one_latent: ClassVar[bool] = False
 
     def latent(
         self,
-        rows: NDArray[Any],
-        diag: FloatArray,
+        new: NewRows,
         resources: Resources,
         *,
         needs_var: bool = False,
@@ -112,7 +109,7 @@ class NeighborProcess:
 
         def latent_at(placement: Placement) -> Latent:
             solver = self._solver(resources.run(placement), "predict")
-            posterior = solver.solve(solver.of_new(rows, diag), self.model.noise)
+            posterior = solver.solve(solver.of_new(new), self.model.noise)
             # Means alone need no prior variances: those of a given matrix may be zeros.
             is_clipped = needs_var and posterior.clipped > CLIP_TOLERANCE
             facts = [Clipped(posterior.clipped)] if is_clipped else []
@@ -122,11 +119,13 @@ class NeighborProcess:
 
         return compute_at(resources.placement(0), latent_at)
 
-    def leave_one_out(self, resources: Resources) -> tuple[LeaveOneOut, list[Fact]]:
+    def leave_out(
+        self, resources: Resources, *, is_subset_enough: bool = False
+    ) -> LeftOutValues:
         """Return predictions of the scaled targets without their samples."""
-        n = len(self.model.targets)
-        if self.loo_subset is not None and len(self.loo_subset[0]) == n:
-            return kept_values(*self.loo_subset[1:])
+        n, kept = len(self.model.targets), self.loo_subset
+        if kept is not None and (is_subset_enough or len(kept[0]) == n):
+            return LeftOutValues(*kept, has_noise=True)
 
         def left_out_at(placement: Placement) -> LeaveOneOut:
             solver = self._solver(resources.run(placement))
@@ -134,16 +133,26 @@ class NeighborProcess:
             posterior = solver.solve(solver.without_equal_inputs(indices), noise)
             return solver.left_out(posterior.mean, posterior.var, indices, noise)
 
-        return compute_at(resources.placement(0), left_out_at), []
+        loo = compute_at(resources.placement(0), left_out_at)
+        values = to_numpy(loo.mean), to_numpy(loo.var)
+        return LeftOutValues(np.arange(n), *values, has_noise=True)
 
-    def leave_one_out_subset(
-        self, resources: Resources
-    ) -> tuple[NDArray[np.intp], LeaveOneOut, list[Fact]]:
-        """Return indices of samples to calibrate on, and predictions without each."""
-        if self.loo_subset is None:
-            return np.arange(len(self.model.targets)), *self.leave_one_out(resources)
-        indices, mean, var = self.loo_subset
-        return indices, *kept_values(mean, var)
+    def of_mean_variance(self) -> Self:
+        """Return the process: there is one variance for all functions."""
+        return self
+
+    def has_whole_draws(self) -> bool:
+        """Return False: there are no functions to draw."""
+        return False
+
+    def draws(
+        self,
+        rows: NDArray[Any],  # noqa: ARG002  (there are none)
+        wanted: Draws,
+        resources: Resources,  # noqa: ARG002  (there are none)
+    ) -> tuple[FloatArray, list[Fact]]:
+        """Raise a ValueError, as each sample has a separate posterior."""
+        raise ValueError(NO_BOOTSTRAP if wanted.is_bootstrap else NO_PATHWISE)
 
     def log_evidence(self, resources: Resources) -> float:
         """Return the log density of the targets, each given its earlier neighbours."""

@@ -12,10 +12,9 @@ from skconvgp._protocols import ExpectedSites, VariationalLikelihood
 from skconvgp.engine import rows_to_tensor
 from skconvgp.inference import gaussian_sites
 from skconvgp.likelihoods import Gaussian
-from skconvgp.processes._features import FeatureProcess
+from skconvgp.processes._grown import kept_before
 from skconvgp.processes._problem import Problem
-
-__all__ = ["Observations", "Start", "observe_labels", "observe_targets"]
+from skconvgp.processes._process import Process
 
 LEAST_CURVATURE = 1e-3  # of a softmax, if label regression is sure of all labels
 
@@ -83,7 +82,7 @@ class LabelObservations:
         return self.likelihood.expected_sites(mean, var, codes)
 
 
-def observe_targets(problem: Problem, collapsed: FeatureProcess) -> TargetObservations:
+def observe_targets(problem: Problem, collapsed: Process) -> TargetObservations:
     """Return targets with the noise of the collapsed process, whose posterior is it."""
     amplitude = rows_to_tensor(collapsed.model.amplitude)
     coefficients = rows_to_tensor(collapsed.dual) / amplitude.sqrt()
@@ -95,7 +94,7 @@ def observe_targets(problem: Problem, collapsed: FeatureProcess) -> TargetObserv
 def observe_labels(
     likelihood: VariationalLikelihood,
     problem: Problem,
-    collapsed: FeatureProcess,
+    collapsed: Process,
     *,
     is_profiled: bool,
 ) -> LabelObservations:
@@ -107,15 +106,15 @@ def observe_labels(
         Likelihood of the labels.
     problem : Problem
         Has the labels.
-    collapsed : FeatureProcess
+    collapsed : Process
         Label regression.
     is_profiled : bool
         Whether the amplitude follows from label regression, too.
     """
-    assert problem.codes is not None
-    assert collapsed.loo_subset is not None
-    codes = rows_to_tensor(problem.codes)
-    indices, mean, _ = collapsed.loo_subset
+    subset = kept_before(collapsed).subset
+    assert subset is not None
+    codes = rows_to_tensor(problem.class_codes)
+    indices, mean, _ = subset
     of_some = codes[torch.from_numpy(indices)]
     weights = rows_to_tensor(problem.weights[indices])
     scores = rows_to_tensor(mean).to(torch.float64)

@@ -9,8 +9,6 @@ import numpy as np
 
 from skconvgp._typing import FloatArray
 
-__all__ = ["STEPS", "equal_weights", "search_weights"]
-
 STEPS = 5  # weights are multiples of 1 / 5
 Counts = tuple[int, ...]
 

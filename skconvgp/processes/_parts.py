@@ -20,14 +20,12 @@ from skconvgp.backends import BackendChoice, ResponsesChoice
 from skconvgp.engine import rows_to_tensor, slices, to_numpy
 from skconvgp.kernels._flips import flip
 from skconvgp.linalg import symmetrize_
+from skconvgp.processes._basis import NewRows
 from skconvgp.processes._patch_prior import PatchPrior
 from skconvgp.processes._prior import KernelPrior
 from skconvgp.processes._run import Run
 from skconvgp.processes._views import View, pull_through, see
 
-__all__ = ["KernelPart", "MirroredPart", "Part", "PatchPart"]
-
-NO_VARIANCES: FloatArray = np.empty(0)
 PAIRED = 16  # images whose covariances with their mirror images are computed at once
 PRODUCTS = 512  # images whose products with earlier ones are computed at once
 COMPARED = 8  # images that show whether a kernel commutes with mirroring
@@ -128,9 +126,7 @@ class KernelPart:
     ) -> tuple[Tensor, Tensor]:
         """Return covariances (b, n) and prior variances (b,) of new images."""
         rows = _seen_rows(self, images, run)
-        stream = self.prior.stream(
-            rows, NO_VARIANCES, run.quiet(), needs_diag=needs_diag
-        )
+        stream = self.prior.stream(NewRows(rows), run.quiet(), needs_diag=needs_diag)
         cross, diag = zip(*stream, strict=True)
         return torch.cat(cross), torch.cat(diag)
 
@@ -248,9 +244,8 @@ class MirroredPart:
         They are the means of the two.
         """
         n = self.prior.n_samples // 2
-        blocks = self.prior.stream(
-            rows, NO_VARIANCES, run, needs_diag=False, label=label
-        )
+        new = NewRows(rows)
+        blocks = self.prior.stream(new, run, needs_diag=False, label=label)
         return torch.cat([(cross[:, :n] + cross[:, n:]) / 2.0 for cross, _ in blocks])
 
     def _variances(self, rows: NDArray[Any], others: NDArray[Any], run: Run) -> Tensor:

@@ -43,8 +43,6 @@ from skconvgp.processes._run import Resources, Run, clock, run_of_fit
 from skconvgp.processes._views import FitView, SizedFitView, View, see
 from skconvgp.solvers import Cholesky
 
-__all__ = ["JUDGED", "PartChoice", "PartsPlan"]
-
 KMEANS = TermChoice("kmeans", None, "auto")
 FEW = 32  # images that show which precision a kernel needs
 JUDGED = 1000  # images that choose weights, at most

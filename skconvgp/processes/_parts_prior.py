@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -15,16 +14,15 @@ from skconvgp._config import ComputeConfig
 from skconvgp._typing import FloatArray
 from skconvgp.backends import BackendChoice, ResponsesChoice
 from skconvgp.engine import MatrixOracle, slices, stream_rows, to_numpy
+from skconvgp.processes._basis import Basis, BasisReport, NewRows, Stream
 from skconvgp.processes._parts import Part
-from skconvgp.processes._prior import KernelPrior
+from skconvgp.processes._prior import KernelPrior, report_of
 from skconvgp.processes._run import Run
 from skconvgp.processes._views import require_slopes
 
-__all__ = ["PartsPrior", "unit_of"]
-
 
 @dataclass(frozen=True)
-class PartsPrior:
+class PartsPrior(Basis):
     """The weighted sum of parts.
 
     Parameters
@@ -50,19 +48,24 @@ class PartsPrior:
         return self.images.n_samples
 
     @property
-    def rows(self) -> NDArray[Any]:
-        """The training images (n, d), as they were given."""
+    def kernel_prior(self) -> KernelPrior:
+        """The kernel of the first part."""
+        return self.parts[0].kernel_prior
+
+    @property
+    def pool(self) -> int:
+        """Side of the squares of pixels of the images as they were given."""
+        return self.images.pool
+
+    @property
+    def kept_rows(self) -> NDArray[Any]:
+        """The samples (n, d)."""
         return self.images.rows
 
     @property
-    def indices(self) -> NDArray[np.intp]:
-        """Indices of the images among those that `fit` was given."""
+    def kept_indices(self) -> NDArray[np.intp]:
+        """Their indices among the samples that `fit` was given."""
         return self.images.indices
-
-    @property
-    def knows_variances(self) -> bool:
-        """Whether prior variances of new samples follow from their rows."""
-        return True
 
     @property
     def tile_dtype(self) -> torch.dtype:
@@ -89,16 +92,23 @@ class PartsPrior:
         assert self.computed is not None
         return MatrixOracle(self.computed, run.config)
 
-    def stream(
-        self, rows: NDArray[Any], run: Run, *, needs_diag: bool
-    ) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield covariances (b, n) and prior variances (b,) of new images.
+    def report(self, run: Run) -> BasisReport:
+        """Return the backend of the slowest part, and the precision of the first."""
+        first = self.parts[0].kernel_prior
+        return report_of(self.choice(run), first.tile_dtype)
 
-        Variances may be zeros if they are not needed.
-        """
+    def stream(
+        self,
+        new: NewRows,
+        run: Run,
+        width: int = 0,  # noqa: ARG002  (that of the parts is what counts)
+        *,
+        needs_diag: bool = True,
+    ) -> Stream:
+        """Yield covariances (b, n) and prior variances (b,) of new images."""
         show = run.progress("predict")
-        for block in slices(len(rows), self.rows_at_once(run.config)):
-            images = self.images.images(rows[block])
+        for block in slices(len(new), self.rows_at_once(run.config)):
+            images = self.images.images(new.rows[block])
             cross = torch.zeros(
                 (len(images), self.n_samples),
                 dtype=run.config.solve_dtype,
@@ -110,7 +120,7 @@ class PartsPrior:
                 cross.add_(of_part, alpha=factor)
                 diag.add_(variances, alpha=factor)
             yield cross, diag
-            show(block.stop, len(rows))
+            show(block.stop, len(new))
 
     def covariance(self, rows: NDArray[Any], run: Run, unit: float) -> Tensor:
         """Return covariances (n1, n1) of new images with each other, in a unit."""

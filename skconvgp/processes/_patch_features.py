@@ -18,8 +18,6 @@ from skconvgp.kernels import PatchKernel
 from skconvgp.kernels._patch_grid import PatchGrid
 from skconvgp.linalg import whitening_root
 
-__all__ = ["Whitening", "patches_of", "place_grid", "whitened_features", "whitening"]
-
 CUT = 1e-6  # share of the largest eigenvalue that may be rounding error
 
 

@@ -11,76 +11,57 @@ from torch import Generator, Tensor
 from skconvgp.engine import (
     Placement,
     compute_at,
-    freeze,
     require_memory,
-    thaw,
     to_numpy,
     to_tensor,
 )
 from skconvgp.inference import (
-    FeaturePosterior,
     FeatureSums,
     feature_evidence,
     feature_posterior,
 )
+from skconvgp.processes._coefficients import coefficients_of, shared_state
 from skconvgp.processes._feature_samples import jitter_of
-from skconvgp.processes._features import FeatureProcess, FeatureState
 from skconvgp.processes._fitting import fixed_amplitude, jitter_facts
+from skconvgp.processes._grown import growth_of
 from skconvgp.processes._patch_images import (
     PatchReservoir,
-    followed_by,
     left_out_images,
 )
 from skconvgp.processes._patch_label_growing import extend_patch_labels
-from skconvgp.processes._patch_labels import PatchLabelProcess
+from skconvgp.processes._patch_labels import PatchLeftOut, shared_posterior
 from skconvgp.processes._patch_noise import at_noise
 from skconvgp.processes._patch_prior import PatchPrior
 from skconvgp.processes._patch_reading import Reading, sum_images
 from skconvgp.processes._patches import RESERVOIR, SQUARE_COPIES
-from skconvgp.processes._problem import Model, Problem, Record
+from skconvgp.processes._problem import Problem, Record
+from skconvgp.processes._process import Growth, Process
 from skconvgp.processes._run import Resources, Run, clock
-
-__all__ = ["extend_patches"]
 
 
 def extend_patches(
-    process: FeatureProcess | PatchLabelProcess,
+    process: Process,
     problem: Problem,
     amplitude: float | str | None,
     generator: Generator,
     resources: Resources,
-) -> tuple[FeatureProcess | PatchLabelProcess, Record]:
+) -> tuple[Process, Record]:
     """Return the process of these and further images.
 
     Inducing patches, noise and units stay; if labels determine their noise, all other
-    settings do, too.
-
-    Parameters
-    ----------
-    process : FeatureProcess or PatchLabelProcess
-        Process of patches.
-    problem : Problem
-        The further images.
-    amplitude : float, str or None
-        The setting of the amplitude.
-    generator : torch.Generator
-        Draws the reservoir.
-    resources : Resources
-        Devices and memory that may be used.
+    settings do, too. `amplitude` is the setting, the generator draws the reservoir.
     """
     r, n_kept = process.prior.n_samples, min(len(problem.rows), RESERVOIR)
     n_squares = SQUARE_COPIES
-    if isinstance(process, PatchLabelProcess):
-        n_squares += len(process.offset)
+    if process.labels is not None:
+        n_squares += len(process.labels.offset)
     needed = (n_squares * r**2 + n_kept * r) * torch.float64.itemsize
 
-    def extend_at(
-        placement: Placement,
-    ) -> tuple[FeatureProcess | PatchLabelProcess, Record]:
+    def extend_at(placement: Placement) -> tuple[Process, Record]:
         remedy = "fit with fewer features, by `n_inducing` or `n_locations`."
         require_memory(needed, placement.device, f"The sums of {r} features", remedy)
         run = resources.run(placement, needed)
-        if isinstance(process, PatchLabelProcess):
+        if process.labels is not None:
             return extend_patch_labels(process, problem, generator, run, RESERVOIR)
         return _extend(process, problem, amplitude, generator, run)
 
@@ -88,18 +69,19 @@ def extend_patches(
 
 
 def _extend(
-    process: FeatureProcess,
+    process: Process,
     problem: Problem,
     amplitude: float | str | None,
     generator: Generator,
     run: Run,
-) -> tuple[FeatureProcess, Record]:
+) -> tuple[Process, Record]:
     device, model, prior = run.config.device, process.model, process.prior
+    own, growth, before = coefficients_of(process), growth_of(process), process.left_out
+    assert isinstance(before, PatchLeftOut)
     assert isinstance(prior, PatchPrior)
-    assert isinstance(process.reservoir, PatchReservoir)
     start = clock(device)
     sums, drawn = _read(process, problem, generator, run)
-    reservoir = process.reservoir.join(drawn, RESERVOIR)
+    reservoir = growth.reservoir.join(drawn, RESERVOIR)
     gram_seconds = clock(device) - start
 
     start = clock(device)
@@ -116,7 +98,7 @@ def _extend(
         extended,
         prior,
         posterior,
-        process.variance,
+        own.variance,
         run,
         reservoir.residual_diag,
     )
@@ -125,12 +107,11 @@ def _extend(
     process = replace(
         process,
         model=extended,
-        state=freeze(FeatureState(posterior.factor, None, posterior.jitter)),
-        dual=to_numpy(posterior.mean),
-        loo=followed_by(process.loo, len(problem.rows), samples, loo),
-        reservoir=reservoir,
-        loo_subset=(samples, *loo),
-        images=None,
+        posterior=replace(
+            own, dual=to_numpy(posterior.mean), state=shared_state(posterior, None)
+        ),
+        left_out=before.followed_by(len(problem.rows), samples, loo),
+        growth=Growth(reservoir),
     )
     n_pairs = len(problem.rows) * prior.n_samples
     facts = jitter_facts(jitter, model.noise, prior, run)
@@ -139,30 +120,27 @@ def _extend(
 
 
 def _read(
-    process: FeatureProcess, problem: Problem, generator: Generator, run: Run
+    process: Process, problem: Problem, generator: Generator, run: Run
 ) -> tuple[FeatureSums, PatchReservoir]:
     """Return sums over further images for a noise of 1, and a reservoir of these."""
     device, model, prior = run.config.device, process.model, process.prior
     assert isinstance(prior, PatchPrior)
-    n_before = len(model.targets)
+    variance, n_before = coefficients_of(process).variance, len(model.targets)
     reading = Reading.of(problem, n_before, RESERVOIR, generator, device)
     sums, features = sum_images(reading, prior, run)
-    known = reading.known(features, prior, model.mean_diag, process.variance, run)
+    known = reading.known(features, prior, model.mean_diag, variance, run)
     dtype = prior.tile_dtype
     return sums, reading.reservoir(n_before, known.residual_diag, dtype)
 
 
-def _sums_of(process: FeatureProcess, device: torch.device) -> FeatureSums:
+def _sums_of(process: Process, device: torch.device) -> FeatureSums:
     """Return the sums over all images of a process.
 
     They are recovered from the factor of the precision, and not kept beside it: they
     would double the size of a model.
     """
-    model, state = process.model, thaw(process.state, device)
-    assert isinstance(model, Model)
-    mean = to_tensor(process.dual, device)
-    posterior = FeaturePosterior(state.factor, mean, state.jitter)
-    moment, response = posterior.sums()
+    model = process.model
+    moment, response = shared_posterior(coefficients_of(process), device).sums()
     targets, weights = (to_tensor(v, device) for v in (model.targets, model.weights))
     energy = (targets.square() * weights[:, None]).sum(0) / model.noise
     total: Tensor = weights.sum()

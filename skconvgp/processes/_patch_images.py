@@ -25,16 +25,6 @@ from skconvgp.processes._patch_prior import PatchPrior
 from skconvgp.processes._problem import Model, Problem
 from skconvgp.processes._run import Run
 
-__all__ = [
-    "ImageFeatures",
-    "PatchImages",
-    "PatchReservoir",
-    "draw_keys",
-    "followed_by",
-    "left_out_images",
-    "unexplained_of",
-]
-
 
 @dataclass(frozen=True)
 class PatchImages:
@@ -296,31 +286,3 @@ def left_out_images(
     mean = torch.cat([one.mean for one in found])
     loo = LeaveOneOut(mean, torch.cat([one.var for one in found]))
     return images.values_of_samples(loo, torch.cat(residual_diags), model)
-
-
-def followed_by(
-    before: tuple[FloatArray, FloatArray],
-    n_more: int,
-    samples: NDArray[np.intp],
-    found: tuple[FloatArray, FloatArray],
-) -> tuple[FloatArray, FloatArray]:
-    """Return leave-one-out values of earlier and of further samples.
-
-    Parameters
-    ----------
-    before : tuple of ndarray
-        Means (n, k) and variances (n,) or (n, k) of earlier samples.
-    n_more : int
-        Number of further samples.
-    samples : ndarray of shape (s,)
-        Indices of samples of both whose values were found; others of the further
-        samples are NaN.
-    found : tuple of ndarray
-        Their means (s, k) and variances (s,).
-    """
-    means, variances = before
-    means = np.vstack([means, np.full((n_more, means.shape[1]), np.nan)])
-    unknown = np.full((n_more, *variances.shape[1:]), np.nan)
-    variances = np.concatenate([variances, unknown])
-    means[samples], variances[samples] = found
-    return means, variances

@@ -20,6 +20,8 @@ from skconvgp.inference import (
 )
 from skconvgp.linalg import row_factor
 from skconvgp.processes._coded_labels import of_outputs
+from skconvgp.processes._coefficients import CoefficientPosterior
+from skconvgp.processes._feature_label_fit import label_jitter
 from skconvgp.processes._fitting import jitter_facts
 from skconvgp.processes._label_choice import CHOOSING, amplitude_of_model
 from skconvgp.processes._label_functions import (
@@ -33,19 +35,14 @@ from skconvgp.processes._label_models import (
     left_out_loss,
     spread_over_classes,
 )
-from skconvgp.processes._patch_images import followed_by, unexplained_of
-from skconvgp.processes._patch_labels import LabelledImages, PatchLabelProcess
+from skconvgp.processes._patch_images import unexplained_of
+from skconvgp.processes._patch_labels import LabelledImages, PatchLeftOut
 from skconvgp.processes._patch_noise import LEAST_NOISE
 from skconvgp.processes._patch_prior import PatchPrior
 from skconvgp.processes._patch_reading import Reading, sum_classes, unit_of
 from skconvgp.processes._problem import Model, Problem, Record, Settings
+from skconvgp.processes._process import CodedLabels, Growth, Process
 from skconvgp.processes._run import Run, clock
-
-__all__ = [
-    "fit_patch_labels",
-    "require_two_levels",
-    "values_of_labels",
-]
 
 
 def require_two_levels(model: NoisyModel) -> None:
@@ -95,16 +92,13 @@ class _Kept:
     @property
     def codes(self) -> NDArray[np.intp]:
         """Class codes of all samples."""
-        codes = self.reading.problem.codes
-        assert codes is not None
-        return codes
+        return self.reading.problem.class_codes
 
     def candidate(
         self, model: NoisyModel, settings: Settings, mean_diag: float
     ) -> Candidate:
         """Return a model with its amplitude, chosen on the images with each label."""
-        subset, noise = self.reading.subset, settings.noise
-        assert not isinstance(noise, str)
+        subset, noise = self.reading.subset, settings.added_noise
         weights = self.reading.class_weights(len(model.offset))[self.reading.kept]
         images, codes = map(torch.as_tensor, np.nonzero(to_numpy(weights)))
         chosen = spread_over_classes(to_numpy(codes), CHOOSING)
@@ -163,7 +157,7 @@ def fit_patch_labels(
     variance: str,
     n_kept: int,
     generator: Generator,
-) -> tuple[PatchLabelProcess, Record]:
+) -> tuple[Process, Record]:
     """Fit every model of the labels; keep the lowest leave-one-out log loss.
 
     Parameters
@@ -192,42 +186,40 @@ def fit_patch_labels(
     gram_seconds = clock(device) - start
 
     start = clock(device)
-    assert not isinstance(settings.noise, str)
-    noise = max(settings.noise, LEAST_NOISE)
+    noise = max(settings.added_noise, LEAST_NOISE)
     settings = replace(settings, noise=noise)
     whole = sums.moments.sum(0)
     best = _best(sums, whole, kept, models, settings, mean_diag)
     factors = sums.factors(best.code)
     functions = fit_functions(best.sums(sums, whole), best.amplitude, features, factors)
     mean, var = kept.left_out(best, functions)
-    subset, nothing = reading.subset, np.empty((0, n_classes))
-    dtype = prior.tile_dtype
-    process = PatchLabelProcess(
-        Model.of(
-            problem,
-            mean_diag=mean_diag,
-            noise=noise,
-            amplitude=np.full(n_classes, best.amplitude),
-            evidence=functions.evidence,
-        ),
-        prior,
-        kept_state(factors, n_classes),
-        of_outputs(functions.coefficients, n_classes),
-        variance,
-        best.model.has_one_latent,
-        likelihood=best.model.likelihood,
-        offset=to_numpy(best.model.offset),
-        code=freeze(best.code),
-        codes=kept.codes,
-        jitters=functions.jitters,
-        unexplained=1.0 - explained,
-        loo=followed_by((nothing, nothing), n, subset.samples, (mean, var)),
-        reservoir=reading.reservoir(0, residual_diag, dtype),
-        loo_subset=(subset.samples, mean, var),
-        images=None if reading.keeps_all else reading.images.in_precision(dtype),
+    subset, nothing, dtype = reading.subset, np.empty((0, n_classes)), prior.tile_dtype
+    has_one, offset = best.model.has_one_latent, to_numpy(best.model.offset)
+    model = Model.of(
+        problem,
+        mean_diag=mean_diag,
+        noise=noise,
+        amplitude=np.full(n_classes, best.amplitude),
+        evidence=functions.evidence,
     )
-    report = {"jitter": process.jitter, "explained_variance": explained}
-    facts = jitter_facts(process.jitter, process.least_noise, prior, run)
+    dual = of_outputs(functions.coefficients, n_classes)
+    state = kept_state(factors, functions.jitters, n_classes)
+    left_out = PatchLeftOut(nothing, nothing, has_noise=False)
+    left_out = left_out.followed_by(n, subset.samples, (mean, var))
+    images = None if reading.keeps_all else reading.images.in_precision(dtype)
+    process = Process(
+        model,
+        prior,
+        CoefficientPosterior(dual, state, variance, has_one),
+        replace(left_out, images=images),
+        CodedLabels(best.model.likelihood, offset, freeze(best.code), kept.codes),
+        Growth(reading.reservoir(0, residual_diag, dtype)),
+        unexplained=1.0 - explained,
+        has_one_latent=has_one,
+    )
+    jitter, least_noise = label_jitter(process)
+    report = {"jitter": jitter, "explained_variance": explained}
+    facts = jitter_facts(jitter, least_noise, prior, run)
     n_pairs, seconds = len(reading.images.rows) * prior.n_samples, clock(device) - start
     return process, Record(n_pairs, gram_seconds, seconds, report, facts)
 

@@ -1,8 +1,8 @@
-"""PatchLabelProcess: features of patches, and labels that determine their noise."""
+"""Left-out predictions of images given by the features of their patches."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -17,102 +17,111 @@ from skconvgp.engine import (
     thaw,
     to_tensor,
 )
-from skconvgp.inference import Coefficients, LabelCode, Sites
-from skconvgp.processes._coded_labels import CodedLabelProcess, left_out_outputs
-from skconvgp.processes._latents import run_beside
+from skconvgp.inference import Coefficients, FeaturePosterior, LabelCode, Sites
+from skconvgp.processes._coded_labels import left_out_outputs
+from skconvgp.processes._coefficients import CoefficientPosterior, coefficients_of
+from skconvgp.processes._grown import coded_labels
 from skconvgp.processes._patch_images import (
     PatchImages,
-    PatchReservoir,
+    left_out_images,
     unexplained_of,
 )
 from skconvgp.processes._patch_prior import PatchPrior
+from skconvgp.processes._process import (
+    KeptLeftOut,
+    LeftOutValues,
+    Process,
+    run_beside,
+)
 from skconvgp.processes._run import Resources, Run
-
-__all__ = ["LabelledImages", "PatchLabelProcess"]
 
 
 @dataclass(frozen=True)
-class PatchLabelProcess(CodedLabelProcess):
-    """A process of labels, by the features of patches.
+class PatchLeftOut(KeptLeftOut):
+    """Left-out predictions that are kept of some images, and computed of all others."""
 
-    Parameters
-    ----------
-    model, prior, state, dual, variance, has_one_latent : object
-        As in `CoefficientProcess`.
-    likelihood, offset, code, codes, jitters, loo : object
-        As in `CodedLabelProcess`.
-    unexplained : float
-        Share of the mean prior variance that the features leave out.
-    reservoir : PatchReservoir
-        Random images of those added so far.
-    loo_subset : tuple of ndarray
-        Indices of the samples whose leave-one-out predictions are up to date, with
-        their means and variances given all samples so far.
-    images : PatchImages or None
-        Training images, if leave-one-out predictions are computed on demand.
-    """
+    images: PatchImages | None = None  # all training images; None if nothing is missing
 
-    prior: PatchPrior
-    unexplained: float
-    reservoir: PatchReservoir = field(repr=False)
-    loo_subset: tuple[NDArray[np.intp], FloatArray, FloatArray] = field(repr=False)
-    images: PatchImages | None = field(repr=False)
-
-    @property
-    def bound(self) -> float:
-        """Lower bound of the log evidence with all of the prior variance."""
-        assert self.model.log_evidence is not None
-        code = thaw(self.code, torch.device("cpu"))
-        precision = float(code.precision(self.class_weights()).sum())
-        return self.model.log_evidence - 0.5 * self.unexplained * precision
-
-    def leave_out(
-        self, resources: Resources, *, is_subset_enough: bool
-    ) -> tuple[NDArray[np.intp], FloatArray, FloatArray]:
-        """Return indices of samples, and their leave-one-out latent functions."""
-        if is_subset_enough:
-            return self.loo_subset
-        images, needed = self.images, frozen_bytes(self.state)
-        if images is None:
-            return np.arange(len(self.codes)), *self.loo
+    def values(
+        self, process: Process, resources: Resources, *, is_subset_enough: bool
+    ) -> LeftOutValues:
+        """Return the predictions; features of images are computed again."""
+        images, needed = self.images, frozen_bytes(process.state)
+        if images is None or is_subset_enough:
+            return super().values(process, resources, is_subset_enough=is_subset_enough)
 
         def leave_out_at(placement: Placement) -> tuple[FloatArray, FloatArray]:
             run = run_beside(resources, placement, needed)
-            return self.leave_images_out(images, run)
+            if process.labels is not None:
+                return leave_labelled_images_out(process, images, run)
+            prior, posterior = process.prior, coefficients_of(process)
+            assert isinstance(prior, PatchPrior)
+            return left_out_images(
+                images,
+                process.model,
+                prior,
+                shared_posterior(posterior, placement.device),
+                posterior.variance,
+                run,
+            )
 
         found = compute_at(resources.placement(needed), leave_out_at)
-        return np.arange(len(self.codes)), *found
+        return LeftOutValues(np.arange(len(self.mean)), *found, self.has_noise)
 
-    def leave_images_out(
-        self, images: PatchImages, run: Run, residual_diag: FloatArray | None = None
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return leave-one-out means and variances (s, n_outputs) of samples.
+    def followed_by(
+        self,
+        n_more: int,
+        samples: NDArray[np.intp],
+        found: tuple[FloatArray, FloatArray],
+    ) -> PatchLeftOut:
+        """Return the predictions of these and further samples, some of them found.
 
-        Features of their images are computed again, a block of images at a time.
-
-        Parameters
-        ----------
-        images : PatchImages
-            The images with their samples.
-        run : Run
-            How to compute.
-        residual_diag : ndarray of shape (m,), optional
-            Prior variances minus what features explain, if they are known.
+        `samples` (s,) are the indices, among both, of those with means (s, k) and
+        variances; others of the further samples are not known.
         """
-        prior, model, device = self.prior, self.model, run.config.device
-        factors, code = thaw(self.state, device).factors, thaw(self.code, device)
-        means = to_tensor(self.dual, device).mT[int(self.has_one_latent) :]
-        posteriors = list(map(Coefficients, factors, means))
-        found = []
-        for part, block in prior.blocks(images.rows, run, "leave out"):
-            features = block.to(torch.float64)
-            known = None if residual_diag is None else residual_diag[part]
-            own = images.rows[part], prior, model.mean_diag, self.variance, run, known
-            marginals = _marginals(posteriors, features)
-            found.append((*marginals, unexplained_of(features, *own)))
-        mean, var, unexplained = map(torch.cat, zip(*found, strict=True))
-        labelled = LabelledImages(images, self.codes, model.weights, code)
-        return labelled.leave_out(mean, var, unexplained, float(model.amplitude[0]))
+        means = np.vstack([self.mean, np.full((n_more, self.mean.shape[1]), np.nan)])
+        unknown = np.full((n_more, *self.var.shape[1:]), np.nan)
+        variances = np.concatenate([self.var, unknown])
+        means[samples], variances[samples] = found
+        return PatchLeftOut(means, variances, self.has_noise, (samples, *found))
+
+
+def shared_posterior(
+    posterior: CoefficientPosterior, device: torch.device
+) -> FeaturePosterior:
+    """Return the posterior of coefficients that all outputs share, on a device."""
+    (factor,) = thaw(posterior.state, device).factors
+    return FeaturePosterior(factor, to_tensor(posterior.dual, device), posterior.jitter)
+
+
+def leave_labelled_images_out(
+    process: Process,
+    images: PatchImages,
+    run: Run,
+    residual_diag: FloatArray | None = None,
+) -> tuple[FloatArray, FloatArray]:
+    """Return left-out means and variances (s, n_outputs) of the samples of images.
+
+    Features of the m images are computed again, a block of images at a time.
+    `residual_diag` (m,) has the prior variances minus what features explain, if they
+    are known.
+    """
+    prior, model, device = process.prior, process.model, run.config.device
+    posterior, labels = coefficients_of(process), coded_labels(process)
+    assert isinstance(prior, PatchPrior)
+    factors, code = thaw(posterior.state, device).factors, thaw(labels.code, device)
+    means = to_tensor(process.dual, device).mT[int(process.has_one_latent) :]
+    posteriors = list(map(Coefficients, factors, means))
+    found = []
+    for part, block in prior.blocks(images.rows, run, "leave out"):
+        features = block.to(torch.float64)
+        known = None if residual_diag is None else residual_diag[part]
+        own = images.rows[part], prior, model.mean_diag, posterior.variance, run, known
+        marginals = _marginals(posteriors, features)
+        found.append((*marginals, unexplained_of(features, *own)))
+    mean, var, unexplained = map(torch.cat, zip(*found, strict=True))
+    labelled = LabelledImages(images, labels.codes, model.weights, code)
+    return labelled.leave_out(mean, var, unexplained, float(model.amplitude[0]))
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,6 @@ from skconvgp.inference import (
 from skconvgp.linalg import row_factor
 from skconvgp.processes._patch_images import ImageFeatures
 
-__all__ = ["LEAST_NOISE", "at_noise", "in_few_coordinates", "search_noise"]
-
 # Relative noise variances that are tried, the first one first.
 FIRST_NOISE, NOISE_FACTOR = 1e-3, math.sqrt(10.0)
 LEAST_NOISE, LARGEST_NOISE = 1e-6, 1e1

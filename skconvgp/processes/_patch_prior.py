@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -18,11 +17,10 @@ from skconvgp.backends import ResponsesChoice
 from skconvgp.engine import for_each, slices, stream_rows, to_numpy, to_tensor
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import Kernel
+from skconvgp.processes._basis import Basis, BasisReport, NewRows, Stream
 from skconvgp.processes._inducing import Inducing
-from skconvgp.processes._prior import KernelPrior, Stream
+from skconvgp.processes._prior import KernelPrior, report_of
 from skconvgp.processes._run import Run
-
-__all__ = ["PatchPrior"]
 
 MOST_IMAGES = 32  # whose patches a worker holds at once
 COPIES = 3  # of patches, of pairs of patches and of features, temporaries included
@@ -30,7 +28,7 @@ MOST_ROWS = 1024  # of features that are held at once
 
 
 @dataclass(frozen=True)
-class PatchPrior:
+class PatchPrior(Basis):
     """Features of images, which stand for covariances with inducing variables.
 
     Parameters
@@ -44,6 +42,8 @@ class PatchPrior:
     inducing: Inducing
     exact: KernelPrior
 
+    is_projection: ClassVar[bool] = True  # of the kernel, in exact arithmetic
+
     @property
     def kernel(self) -> Kernel:
         """The kernel."""
@@ -55,18 +55,9 @@ class PatchPrior:
         return self.inducing.n_features
 
     @property
-    def indices(self) -> NDArray[np.intp]:
-        """Indices of training samples that are kept: none."""
-        return self.exact.indices
-
-    @property
-    def rows(self) -> None:
-        """Training samples that are kept: none."""
-
-    @property
-    def knows_variances(self) -> bool:
-        """Whether prior variances of new samples follow from their rows."""
-        return True
+    def kernel_prior(self) -> KernelPrior:
+        """The kernel, without samples."""
+        return self.exact
 
     @property
     def tile_dtype(self) -> torch.dtype:
@@ -118,22 +109,31 @@ class PatchPrior:
             yield part, self.features(rows[part], run)
             show(part.stop, len(rows))
 
+    def report(self, run: Run) -> BasisReport:
+        """Return the backend of responses to patches."""
+        return report_of(self.choice(run), self.tile_dtype)
+
+    def gram_of(
+        self, rows: NDArray[Any], run: Run, unit: float, dtype: str | None = None
+    ) -> Tensor:
+        """Return covariances (n1, n1) of other images, by the kernel."""
+        return self.exact.gram_of(rows, run, unit, dtype)
+
     def stream(
         self,
-        rows: NDArray[Any],
-        diag: FloatArray,  # noqa: ARG002  (a given matrix needs them)
+        new: NewRows,
         run: Run,
+        width: int = 0,  # noqa: ARG002  (few rows are held at once)
         *,
         needs_diag: bool = True,
     ) -> Stream:
         """Yield features (b, r) and prior variances (b,) of new samples.
 
         A variance takes P^2 evaluations of the base kernel for an image of P patches.
-        Variances that are not needed are zeros.
         """
-        for part, features in self.blocks(rows, run, "predict"):
+        for part, features in self.blocks(new.rows, run, "predict"):
             if needs_diag:
-                yield features, self.variances(rows[part], run)
+                yield features, self.variances(new.rows[part], run)
             else:
                 yield features, features.new_zeros(len(features))
 
@@ -142,17 +142,7 @@ class PatchPrior:
         return self.exact.covariance(rows, run, unit)
 
     def pull(self, rows: NDArray[Any], sums: FloatArray, run: Run) -> FloatArray:
-        """Return the derivatives (n1, d) by new samples of sums over features.
-
-        Parameters
-        ----------
-        rows : ndarray of shape (n1, d)
-            New samples.
-        sums : ndarray of shape (n1, r)
-            Factors of the features in the sum of each new sample.
-        run : Run
-            How to compute.
-        """
+        """Return derivatives (n1, d) by new samples of sums over features."""
         images, device = self.exact.images(rows), run.config.device
         parts = []
         for part in slices(len(rows), self.images_at_once(run.config)):

@@ -30,8 +30,6 @@ from skconvgp.processes._patch_prior import PatchPrior
 from skconvgp.processes._problem import Problem
 from skconvgp.processes._run import Run
 
-__all__ = ["MANY_IMAGES", "Reading", "sum_classes", "sum_images", "unit_of"]
-
 MANY_IMAGES = 5000  # whose products are summed in single precision
 VARIANCE_IMAGES = 256  # whose mean prior variance is the unit
 
@@ -145,8 +143,7 @@ class Reading:
 
     def class_weights(self, n_classes: int) -> Tensor:
         """Return the weight (m, c) of the samples of each class that show an image."""
-        codes = self.problem.codes
-        assert codes is not None
+        codes = self.problem.class_codes
         one_hot = torch.nn.functional.one_hot(rows_to_tensor(codes), n_classes)
         weights = to_numpy(one_hot) * self.problem.weights[:, None]
         return self.images.sum(weights, self.data.weights.device)

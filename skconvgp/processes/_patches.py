@@ -12,14 +12,13 @@ from torch import Generator
 from skconvgp.engine import (
     Placement,
     compute_at,
-    freeze,
     require_memory,
     to_numpy,
 )
 from skconvgp.inference import feature_evidence, feature_posterior
+from skconvgp.processes._coefficients import CoefficientPosterior, shared_state
 from skconvgp.processes._facts import Fact, TooFewPatches
 from skconvgp.processes._feature_samples import jitter_of
-from skconvgp.processes._features import FeatureProcess, FeatureState
 from skconvgp.processes._fits import Fitted
 from skconvgp.processes._fitting import fixed_amplitude, jitter_facts
 from skconvgp.processes._inducing_sum import (
@@ -31,13 +30,12 @@ from skconvgp.processes._inducing_sum import (
 )
 from skconvgp.processes._label_functions import model_of_classes
 from skconvgp.processes._label_models import NoisyModel
-from skconvgp.processes._patch_images import followed_by
 from skconvgp.processes._patch_label_fit import (
     fit_patch_labels,
     require_two_levels,
     values_of_labels,
 )
-from skconvgp.processes._patch_labels import PatchLabelProcess
+from skconvgp.processes._patch_labels import PatchLeftOut
 from skconvgp.processes._patch_noise import (
     LEAST_NOISE,
     at_noise,
@@ -48,11 +46,9 @@ from skconvgp.processes._patch_prior import PatchPrior
 from skconvgp.processes._patch_reading import Reading, sum_images, unit_of
 from skconvgp.processes._prior import KernelPrior
 from skconvgp.processes._problem import Model, Problem, Record, Settings, first_of_each
+from skconvgp.processes._process import Growth, Process
 from skconvgp.processes._run import Resources, Run, clock
-from skconvgp.processes._variational import VariationalProcess
 from skconvgp.processes._variational_fit import Variational
-
-__all__ = ["RESERVOIR", "SQUARE_COPIES", "PatchPlan", "plan_patches"]
 
 LEAST_EXPLAINED = 0.5  # of the prior variance; defaults explain .8 and more
 # Images whose features are kept, and whose leave-one-out predictions judge the noise
@@ -107,7 +103,6 @@ class PatchPlan:
             prior.choice(run)  # this and the next line raise before any work
             prior.images_at_once(run.config)
             generator = resources.generator()
-            process: FeatureProcess | VariationalProcess | PatchLabelProcess
             options: Any = {
                 "settings": self.settings,
                 "variance": self.variance,
@@ -194,7 +189,7 @@ def fit_patches(
     settings: Settings,
     variance: str,
     generator: Generator,
-) -> tuple[FeatureProcess, Record]:
+) -> tuple[Process, Record]:
     """Fit to sums over images, of whose features only a few are kept.
 
     Parameters
@@ -240,16 +235,16 @@ def fit_patches(
     mean, var = subset.values_of_samples(loo, known.residual_diag, model)
     nothing = np.empty((0, len(problem.scale))), np.empty(0)
     images, dtype = reading.images, prior.tile_dtype
-    process = FeatureProcess(
+    left_out = PatchLeftOut(*nothing, has_noise=True)
+    left_out = left_out.followed_by(n, subset.samples, (mean, var))
+    others = None if reading.keeps_all else images.in_precision(dtype)
+    dual, state = to_numpy(posterior.mean), shared_state(posterior, None)
+    process = Process(
         model,
         prior,
-        state=freeze(FeatureState(posterior.factor, None, posterior.jitter)),
-        dual=to_numpy(posterior.mean),
-        variance=variance,
-        loo=followed_by(nothing, n, subset.samples, (mean, var)),
-        reservoir=reading.reservoir(0, known.residual_diag, dtype),
-        loo_subset=(subset.samples, mean, var),
-        images=None if reading.keeps_all else images.in_precision(dtype),
+        CoefficientPosterior(dual, state, variance),
+        replace(left_out, images=others),
+        growth=Growth(reading.reservoir(0, known.residual_diag, dtype)),
         unexplained=1.0 - explained,
     )
     jitter = jitter_of(posterior, noise)

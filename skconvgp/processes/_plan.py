@@ -46,7 +46,7 @@ from skconvgp.processes._fits import (
     fit_sum,
 )
 from skconvgp.processes._label_models import LabelModel
-from skconvgp.processes._labels import KEPT_COPIES, LabelProcess, fit_labelled
+from skconvgp.processes._labels import KEPT_COPIES, fit_labelled
 from skconvgp.processes._neighbor_solver import is_weighted
 from skconvgp.processes._neighbors import LOCAL_COPIES
 from skconvgp.processes._prior import (
@@ -54,19 +54,13 @@ from skconvgp.processes._prior import (
     PlainPrior,
 )
 from skconvgp.processes._problem import Problem, Record, Settings
+from skconvgp.processes._process import Process
 from skconvgp.processes._requirements import (
     require_added_noise,
     require_common_noise,
 )
 from skconvgp.processes._routes import Route, missing_memory, route_of
 from skconvgp.processes._run import SMALLER_MATRIX, Resources, Run, run_of_fit
-
-__all__ = [
-    "Plan",
-    "Planner",
-    "placement_of_fit",
-    "prepare_fit",
-]
 
 HOST = torch.device("cpu")
 
@@ -246,7 +240,7 @@ class Planner:
         fit = partial(fit_exact, settings=settings, route=route, keeps_left_out=keeps)
         return route, fit
 
-    def _label_fit(self, settings: Settings) -> partial[tuple[LabelProcess, Record]]:
+    def _label_fit(self, settings: Settings) -> partial[tuple[Process, Record]]:
         return partial(fit_labelled, models_of=self.parts.models_of, settings=settings)
 
     def _plan_selected(

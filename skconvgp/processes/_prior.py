@@ -1,17 +1,13 @@
 """Priors: covariances of training samples with each other and with new ones.
 
-`KernelPrior` evaluates a kernel, `MatrixPrior` reads a given matrix, and `SummedPrior`
-adds the completed matrix of a second kernel. `PatchPrior`, in a file of its own, gives
-features instead of covariances.
+`KernelPrior` evaluates a kernel, and `MatrixPrior` reads a given matrix.
 """
 
 from __future__ import annotations
 
 import copy
-import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import torch
@@ -19,13 +15,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from skconvgp._config import ComputeConfig
-from skconvgp._protocols import CompletedGram
 from skconvgp._typing import FloatArray, ImageShape
-from skconvgp.backends import BackendChoice, choose_backend, choose_pullback
+from skconvgp.backends import (
+    BackendChoice,
+    ResponsesChoice,
+    choose_backend,
+    choose_pullback,
+)
 from skconvgp.engine import (
     KernelOracle,
     MatrixOracle,
-    SummedOracle,
     TileCache,
     kernel_shape,
     pool_images,
@@ -37,29 +36,12 @@ from skconvgp.engine import (
     to_numpy,
 )
 from skconvgp.kernels import Kernel
+from skconvgp.processes._basis import Basis, BasisReport, NewRows, Stream
 from skconvgp.processes._run import Run
-
-if TYPE_CHECKING:
-    from skconvgp.processes._expansion import ExpansionPrior
-    from skconvgp.processes._parts_prior import PartsPrior
-    from skconvgp.processes._patch_prior import PatchPrior
-
-__all__ = [
-    "AnyPrior",
-    "KernelPrior",
-    "MatrixPrior",
-    "PlainPrior",
-    "Prior",
-    "SummedPrior",
-]
-
-# Blocks of rows: their covariances with the samples of a prior, and prior variances.
-Stream: TypeAlias = Iterator[tuple[Tensor, Tensor]]
-Rows: TypeAlias = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class KernelPrior:
+class KernelPrior(Basis):
     """A kernel, with the samples whose covariances with new ones are computed.
 
     Parameters
@@ -86,6 +68,26 @@ class KernelPrior:
     dtype: str = "float64"
 
     @property
+    def kernel_prior(self) -> Self:
+        """Itself."""
+        return self
+
+    @property
+    def compared(self) -> tuple[KernelPrior, ...]:
+        """Itself."""
+        return (self,)
+
+    @property
+    def kept_rows(self) -> NDArray[Any]:
+        """The samples (n, d)."""
+        return self.rows
+
+    @property
+    def kept_indices(self) -> NDArray[np.intp]:
+        """Their indices among the samples that `fit` was given."""
+        return self.indices
+
+    @property
     def n_samples(self) -> int:
         """Number of samples."""
         return len(self.rows)
@@ -100,11 +102,6 @@ class KernelPrior:
     def n_position_pairs(self) -> int:
         """Pairs of positions whose covariances a pair of samples needs."""
         return self.kernel.n_position_pairs(self.map_shape)
-
-    @property
-    def knows_variances(self) -> bool:
-        """Whether prior variances of new samples follow from their rows."""
-        return True
 
     @property
     def tile_dtype(self) -> torch.dtype:
@@ -132,7 +129,7 @@ class KernelPrior:
 
     def precision(self, config: ComputeConfig) -> torch.dtype:
         """Return the coarsest precision that a Gram matrix has gone through."""
-        return _coarsest(self.tile_dtype, config.solve_dtype)
+        return coarsest(self.tile_dtype, config.solve_dtype)
 
     def choice(self, run: Run) -> BackendChoice:
         """Return the backend that computes tiles of the Gram matrix."""
@@ -155,59 +152,42 @@ class KernelPrior:
 
     def stream(
         self,
-        rows: NDArray[Any],
-        diag: FloatArray,  # noqa: ARG002  (a given matrix needs them)
+        new: NewRows,
         run: Run,
-        width: int | None = None,
+        width: int = 0,
         *,
         needs_diag: bool = True,
         label: str = "predict",
     ) -> Stream:
-        """Yield covariances of new samples with these, a block of rows at a time.
+        """Yield covariances with the samples; `label` is what progress is called.
 
-        Parameters
-        ----------
-        rows : ndarray of shape (n1, d)
-            New samples.
-        diag : ndarray of shape (n1,)
-            Prior variances, which only a given matrix reads.
-        run : Run
-            How to compute.
-        width : int, optional
-            Numbers held for each new sample, which limit the rows of a block; by
-            default one for each sample of the prior.
-        needs_diag : bool, default=True
-            Whether prior variances are wanted, which may cost half as much as a pair.
-        label : str, default="predict"
-            What progress is called.
-
-        Yields
-        ------
-        cross : Tensor of shape (b, n)
-            The covariances.
-        diag : Tensor of shape (b,)
-            Prior variances of the new samples; zeros if they are not wanted.
+        A prior variance may cost half as much as a covariance.
         """
         n_rows, oracle = _rows_at_once(width or self.n_samples, run.config), self.oracle
-        images = self.images(rows)
+        images = self.images(new.rows)
         yield from oracle(run, label).stream(images, n_rows, needs_diag=needs_diag)
+
+    def report(self, run: Run) -> BasisReport:
+        """Return the backend and the precision of tiles."""
+        return report_of(self.choice(run), self.tile_dtype, self.n_position_pairs)
+
+    def gram_of(
+        self,
+        rows: NDArray[Any],
+        run: Run,
+        unit: float,  # noqa: ARG002  (they are those of the kernel)
+        dtype: str | None = None,
+    ) -> Tensor:
+        """Return covariances (n1, n1) of other samples, by the kernel."""
+        other = replace(self, rows=rows, dtype=dtype or self.dtype)
+        return other.oracle(run, "prior").gram()
 
     def covariance(self, rows: NDArray[Any], run: Run, unit: float) -> Tensor:
         """Return covariances (n1, n1) of new samples with each other, in a unit."""
         return self._oracle(run, "prior", self.images(rows)).gram() / unit
 
     def pull(self, rows: NDArray[Any], sums: FloatArray, run: Run) -> FloatArray:
-        """Return the derivatives (n1, d) by new samples of sums over covariances.
-
-        Parameters
-        ----------
-        rows : ndarray of shape (n1, d)
-            New samples.
-        sums : ndarray of shape (n1, n)
-            Factors of the covariances in the sum of each new sample.
-        run : Run
-            How to compute.
-        """
+        """Return derivatives (n1, d) by new samples of sums over covariances."""
         _, by_images = pull_back(
             choose_pullback(self.choice(run), has_inputs=True),
             self.images(rows),
@@ -246,7 +226,7 @@ class KernelPrior:
 
 
 @dataclass(frozen=True)
-class MatrixPrior:
+class MatrixPrior(Basis):
     """A given matrix.
 
     Parameters
@@ -261,15 +241,22 @@ class MatrixPrior:
     rows: NDArray[Any] | None
     indices: NDArray[np.intp]
 
+    knows_variances: ClassVar[bool] = False
+
+    @property
+    def kept_rows(self) -> NDArray[Any] | None:
+        """The samples (n, d)."""
+        return self.rows
+
+    @property
+    def kept_indices(self) -> NDArray[np.intp]:
+        """Their indices among the samples that `fit` was given."""
+        return self.indices
+
     @property
     def n_samples(self) -> int:
         """Number of samples."""
         return len(self.indices)
-
-    @property
-    def knows_variances(self) -> bool:
-        """Whether prior variances of new samples follow from their rows."""
-        return False
 
     @property
     def tile_dtype(self) -> None:
@@ -288,7 +275,7 @@ class MatrixPrior:
     def precision(self, config: ComputeConfig) -> torch.dtype:
         """Return the coarsest precision that a Gram matrix has gone through."""
         assert self.rows is not None
-        return _coarsest(rows_to_tensor(self.rows[:1]).dtype, config.solve_dtype)
+        return coarsest(rows_to_tensor(self.rows[:1]).dtype, config.solve_dtype)
 
     def oracle(self, run: Run, label: str) -> MatrixOracle:  # noqa: ARG002  (no work)
         """Return the oracle that reads the matrix."""
@@ -300,13 +287,27 @@ class MatrixPrior:
         return self.oracle(run, "fit")
 
     def stream(
-        self, rows: Rows, diag: FloatArray, run: Run, width: int = 0, **_: bool
+        self,
+        new: NewRows,
+        run: Run,
+        width: int = 0,
+        *,
+        needs_diag: bool = True,  # noqa: ARG002  (they are given, or zeros)
     ) -> Stream:
-        """Yield given covariances of new samples, as `KernelPrior.stream` does."""
+        """Yield given covariances of new samples."""
         n_rows = _rows_at_once(width or self.n_samples, run.config)
-        for part in slices(len(rows), n_rows):
-            cross = rows[part][:, self.indices]
+        diag = np.zeros(len(new)) if new.diag is None else new.diag
+        for part in slices(len(new), n_rows):
+            cross = new.rows[part][:, self.indices]
             yield run.tensor(cross), run.tensor(diag[part])
+
+    def report(self, run: Run) -> BasisReport:
+        """Return that nothing is evaluated."""
+        return BasisReport("precomputed", run.config.dtype)
+
+    def gram_of(self, rows: NDArray[Any], *_: Any, **__: Any) -> Tensor:
+        """Return the given matrix (n1, n1)."""
+        return rows_to_tensor(rows)
 
     def covariance(self, *_: Any) -> Tensor:
         """Raise, as covariances of new samples with each other are not given."""
@@ -316,161 +317,22 @@ class MatrixPrior:
         )
 
 
-@dataclass(frozen=True)
-class SummedPrior:
-    """The sum of a kernel's matrix and of the completed one of a second kernel.
-
-    Parameters
-    ----------
-    coarse : KernelPrior
-        The kernel of all pairs.
-    exact : KernelPrior
-        The kernel that is completed, with the anchors as its samples.
-    lift_map : ndarray of shape (m, r)
-        Takes covariances with the anchors to features.
-    features : ndarray of shape (n, r)
-        Features of the training samples.
-    residual_diag : ndarray of shape (n,)
-        Part of the prior variances that the features do not explain.
-    coarse_scale, scale : float
-        Factors of the two kernels in the sum. `lift_map`, `features` and
-        `residual_diag` already contain `scale`.
-    """
-
-    coarse: KernelPrior
-    exact: KernelPrior
-    lift_map: FloatArray
-    features: FloatArray
-    residual_diag: FloatArray
-    coarse_scale: float
-    scale: float
-
-    @classmethod
-    def of(
-        cls,
-        coarse: KernelPrior,
-        exact: KernelPrior,
-        completed: CompletedGram,
-        diag: Tensor,
-        *,
-        coarse_scale: float,
-        scale: float,
-    ) -> Self:
-        """Return the sum with a completed matrix, whose factor is scaled in place."""
-        features = completed.factor.mul_(math.sqrt(scale))
-        residual_diag = (scale * diag - features.square().sum(1)).clamp(min=0.0)
-        return cls(
-            coarse,
-            exact.take(to_numpy(completed.anchors)),
-            to_numpy(completed.lift_map) * math.sqrt(scale),
-            to_numpy(features),
-            to_numpy(residual_diag),
-            coarse_scale,
-            scale,
-        )
-
-    @property
-    def n_samples(self) -> int:
-        """Number of samples."""
-        return self.coarse.n_samples
-
-    @property
-    def indices(self) -> NDArray[np.intp]:
-        """Indices of the samples among those that `fit` was given."""
-        return self.coarse.indices
-
-    @property
-    def rows(self) -> NDArray[Any]:
-        """The samples (n, d)."""
-        return self.coarse.rows
-
-    @property
-    def knows_variances(self) -> bool:
-        """Whether prior variances of new samples follow from their rows."""
-        return True
-
-    @property
-    def tile_dtype(self) -> torch.dtype:
-        """Precision of the coarse kernel's tiles."""
-        return self.coarse.tile_dtype
-
-    def precision(self, config: ComputeConfig) -> torch.dtype:
-        """Return the coarsest precision that a Gram matrix has gone through."""
-        return _coarsest(self.coarse.precision(config), self.exact.precision(config))
-
-    def oracle(self, run: Run, label: str) -> SummedOracle:
-        """Return the oracle of the sum."""
-        return self._summed(self.coarse.oracle(run, label), run)
-
-    def cached_oracle(self, run: Run) -> SummedOracle:
-        """Return its oracle for a `fit`, which keeps finished tiles."""
-        return self._summed(self.coarse.cached_oracle(run), run)
-
-    def stream(
-        self,
-        rows: NDArray[Any],
-        diag: FloatArray,
-        run: Run,
-        width: int | None = None,
-        *,
-        needs_diag: bool = True,
-    ) -> Stream:
-        """Yield covariances of new samples, as `KernelPrior.stream` does."""
-        features = run.tensor(self.features)
-        done = 0
-        blocks = self.coarse.stream(rows, diag, run, width, needs_diag=needs_diag)
-        for cross, prior in blocks:
-            part = slice(done, done + len(cross))
-            lifted, variances = self._lifted(rows[part], run, needs_diag=needs_diag)
-            done = part.stop
-            yield (
-                torch.addmm(cross, lifted, features.mT, beta=self.coarse_scale),
-                self.coarse_scale * prior + variances,
-            )
-
-    def covariance(self, rows: NDArray[Any], run: Run, unit: float) -> Tensor:
-        """Return covariances (n1, n1) of new samples with each other, in a unit."""
-        coarse = self.coarse.covariance(rows, run, unit)
-        lifted, variances = self._lifted(rows, run)
-        added = lifted @ lifted.mT
-        added.diagonal().copy_(variances)
-        return self.coarse_scale * coarse + added / unit
-
-    def pull(self, rows: NDArray[Any], sums: FloatArray, run: Run) -> FloatArray:
-        """Return the derivatives by new samples of sums over covariances."""
-        gradient = self.coarse.pull(rows, sums, run)
-        anchored = sums @ self.features @ self.lift_map.T
-        return self.coarse_scale * gradient + self.exact.pull(rows, anchored, run)
-
-    def _summed(self, oracle: KernelOracle, run: Run) -> SummedOracle:
-        features, residual_diag = (
-            run.tensor(self.features),
-            run.tensor(self.residual_diag),
-        )
-        return SummedOracle(oracle, self.coarse_scale, features, residual_diag)
-
-    def _lifted(
-        self, rows: NDArray[Any], run: Run, *, needs_diag: bool = True
-    ) -> tuple[Tensor, Tensor]:
-        """Return features (n1, r) of new samples, and their prior variances (n1,).
-
-        Features may explain more than the prior variance; it is then raised to that.
-        """
-        lift_map = run.tensor(self.lift_map)
-        exact, none = self.exact, np.empty(0)
-        stream = exact.stream(rows, none, run.quiet(), needs_diag=needs_diag)
-        blocks = [(cross @ lift_map, self.scale * prior) for cross, prior in stream]
-        lifted, variances = map(torch.cat, zip(*blocks, strict=True))
-        return lifted, torch.maximum(variances, lifted.square().sum(1))
-
-
 # Estimators make a plain prior; planning may turn it into a sum.
 PlainPrior: TypeAlias = KernelPrior | MatrixPrior
-Prior: TypeAlias = PlainPrior | SummedPrior
-AnyPrior: TypeAlias = "Prior | ExpansionPrior | PartsPrior | PatchPrior"
 
 
-def _coarsest(*dtypes: torch.dtype) -> torch.dtype:
+def report_of(
+    choice: BackendChoice | ResponsesChoice,
+    dtype: torch.dtype,
+    n_position_pairs: int = 0,
+) -> BasisReport:
+    """Return what is said of a backend, and of the precision it computes in."""
+    words = choice.name, dtype, choice.reason, choice.instruction_set
+    return BasisReport(*words, n_position_pairs)
+
+
+def coarsest(*dtypes: torch.dtype) -> torch.dtype:
+    """Return the coarsest of precisions."""
     return torch.float32 if torch.float32 in dtypes else torch.float64
 
 

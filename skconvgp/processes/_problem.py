@@ -15,17 +15,6 @@ from skconvgp.engine import rows_to_tensor, to_numpy, to_tensor
 from skconvgp.inference import EqualInputs, informative, mean_variance
 from skconvgp.processes._facts import Fact
 
-__all__ = [
-    "Latent",
-    "Model",
-    "Problem",
-    "Record",
-    "Settings",
-    "entries",
-    "first_of_each",
-    "knows_class",
-]
-
 ROUNDING = 1e-9  # of sums of weights
 
 
@@ -67,6 +56,12 @@ class Problem:
         if labels is not None:
             codes = np.unique(np.asarray(labels), return_inverse=True)[1]
         return cls(rows, np.zeros((n, 1)), np.ones(n), np.ones(1), codes)
+
+    @property
+    def class_codes(self) -> NDArray[Any]:
+        """Class codes (n,) of a problem of labels."""
+        assert self.codes is not None
+        return self.codes
 
     @cached_property
     def inputs(self) -> EqualInputs:
@@ -150,6 +145,12 @@ class Settings:
 
     noise: float | str
     amplitude: float | str | None
+
+    @property
+    def added_noise(self) -> float:
+        """Noise that is added to that of labels: a number."""
+        assert not isinstance(self.noise, str)
+        return self.noise
 
 
 @dataclass(frozen=True)

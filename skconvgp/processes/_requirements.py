@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from skconvgp.processes._label_models import LabelModel
 
-__all__ = ["require_added_noise", "require_common_noise"]
-
 
 def require_added_noise(name: str, noise: float | str) -> None:
     """Raise if the noise is to be chosen, and follows from the labels."""

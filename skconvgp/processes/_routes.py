@@ -12,8 +12,6 @@ from skconvgp.inference import noise_grid
 from skconvgp.processes._run import Resources
 from skconvgp.solvers import ConjugateGradient
 
-__all__ = ["GRAM_COPIES", "Route", "iterative_route", "missing_memory", "route_of"]
-
 HOST = torch.device("cpu")
 # Matrices of the size of the Gram matrix that a fit holds at once.
 GRAM_COPIES = 2  # the matrix and its factor

@@ -21,15 +21,6 @@ from skconvgp.engine import (
     wait_for,
 )
 
-__all__ = [
-    "SMALLER_MATRIX",
-    "Resources",
-    "Run",
-    "ShowProgress",
-    "clock",
-    "run_of_fit",
-]
-
 SMALLER_MATRIX = (
     "fit on fewer samples, with solver='cg' and a number as `noise_variance` (of "
     "classifiers with likelihood='gaussian'), or with solve_dtype='float32'."

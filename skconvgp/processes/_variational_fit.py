@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Generator, Tensor
 
@@ -13,9 +14,12 @@ from skconvgp._protocols import ExpectedSites, VariationalLikelihood
 from skconvgp._tensors import int_range, permutation
 from skconvgp.engine import freeze, to_numpy, to_tensor
 from skconvgp.inference import Coefficients, NaturalPosterior
-from skconvgp.processes._coefficients import CoefficientState
+from skconvgp.processes._coefficients import (
+    CoefficientPosterior,
+    CoefficientState,
+    coefficients_of,
+)
 from skconvgp.processes._facts import BoundMoving, Fact
-from skconvgp.processes._features import FeatureProcess
 from skconvgp.processes._observations import (
     Observations,
     observe_labels,
@@ -23,10 +27,8 @@ from skconvgp.processes._observations import (
 )
 from skconvgp.processes._patch_prior import PatchPrior
 from skconvgp.processes._problem import Model, Problem, Record
+from skconvgp.processes._process import KeptLeftOut, Process
 from skconvgp.processes._run import Run, clock
-from skconvgp.processes._variational import VariationalProcess
-
-__all__ = ["Steps", "Variational"]
 
 # First rates with many batches, and with one. A curvature is of one latent function
 # while others stay; if they move, too, a whole step goes up to twice too far.
@@ -98,11 +100,11 @@ class Variational:
     def fit(
         self,
         problem: Problem,
-        collapsed: FeatureProcess,
+        collapsed: Process,
         record: Record,
         run: Run,
         generator: Generator,
-    ) -> tuple[VariationalProcess, Record]:
+    ) -> tuple[Process, Record]:
         """Fit from a collapsed process on.
 
         Parameters
@@ -182,7 +184,7 @@ class _Ascent:
     def of(
         cls,
         problem: Problem,
-        collapsed: FeatureProcess,
+        collapsed: Process,
         observed: Observations,
         run: Run,
     ) -> _Ascent:
@@ -191,9 +193,10 @@ class _Ascent:
         prior, unit = collapsed.prior, collapsed.model.mean_diag
         assert isinstance(prior, PatchPrior)
         diag = torch.zeros(len(problem.rows), dtype=torch.float64, device=device)
-        if collapsed.variance != "sor":
+        own = coefficients_of(collapsed)
+        if own.variance != "sor":
             diag = prior.variances(problem.rows, run).to(diag) / unit
-        factor = to_tensor(collapsed.state.factor, device, torch.float64)
+        factor = to_tensor(own.state.factors[0], device, torch.float64)
         moment = factor @ factor.mT
         moment.diagonal().sub_(1.0)
         moment *= collapsed.model.noise * first.curvature
@@ -271,9 +274,7 @@ class _Ascent:
         )
         return float(sites.log_prob @ weights)
 
-    def finished(
-        self, collapsed: FeatureProcess, steps: Steps, run: Run
-    ) -> VariationalProcess:
+    def finished(self, collapsed: Process, steps: Steps, run: Run) -> Process:
         """Return the process of the posterior, whose precisions are overwritten."""
         n, problem, start = len(self.weights), self.problem, self.observed.start
         coefficients = self.posterior.factored_()
@@ -301,20 +302,28 @@ class _Ascent:
         dual = self.root * torch.stack([one.mean for one in coefficients], 1)
         amplitude = self.root.square().expand(n_outputs)
         factors = self.posterior.precision.to(run.config.solve_dtype)
-        return VariationalProcess(
-            Model.of(
-                problem,
-                mean_diag=collapsed.model.mean_diag,
-                noise=start.noise,
-                amplitude=to_numpy(amplitude),
-                evidence=bound,
-            ),
+        model = Model.of(
+            problem,
+            mean_diag=collapsed.model.mean_diag,
+            noise=start.noise,
+            amplitude=to_numpy(amplitude),
+            evidence=bound,
+        )
+        own = coefficients_of(collapsed)
+        state = freeze(CoefficientState(factors, None, np.zeros(len(factors))))
+        loo = to_numpy(loo_mean * outputs), to_numpy(loo_var * outputs.square())
+        return Process(
+            model,
             self.prior,
-            freeze(CoefficientState(factors)),
-            to_numpy(dual * outputs),
-            collapsed.variance,
-            has_one_latent,
-            (to_numpy(loo_mean * outputs), to_numpy(loo_var * outputs.square())),
+            CoefficientPosterior(
+                to_numpy(dual * outputs),
+                state,
+                own.variance,
+                has_one_latent,
+                is_variational=True,
+            ),
+            KeptLeftOut(*loo, has_noise=False),
+            has_one_latent=has_one_latent,
         )
 
     def _left_out(

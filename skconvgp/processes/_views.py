@@ -11,16 +11,6 @@ from torch import Tensor
 from skconvgp._typing import ImageShape
 from skconvgp.engine import slices
 
-__all__ = [
-    "AT_ONCE",
-    "FitView",
-    "SizedFitView",
-    "View",
-    "pull_through",
-    "require_slopes",
-    "see",
-]
-
 AT_ONCE = 64  # images
 
 

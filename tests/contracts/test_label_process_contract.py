@@ -13,6 +13,7 @@ from skconvgp.completion import RandomFeatures
 from skconvgp.likelihoods import Beta, Dirichlet, Laplace
 from skconvgp.processes import (
     LinkModel,
+    NewRows,
     NoisyModel,
     TermChoice,
     extend_features,
@@ -158,7 +159,7 @@ class Case:
         targets = self.models_of(problem)[0].targets
         offset = targets.offset
         if self.is_extended:  # that of the first call stays
-            offset = torch.as_tensor(process.offset)
+            offset = torch.as_tensor(process.labels.offset)
         values = (targets.values - offset).numpy()
         noise = targets.noise.numpy() / AMPLITUDE + NOISE
         return [
@@ -237,7 +238,7 @@ def both(columns):
 
 
 def latent_of(process, task, **wanted):
-    return process.latent(*task.new(), RESOURCES, **wanted)
+    return process.latent(NewRows(*task.new()), RESOURCES, **wanted)
 
 
 @every_noisy
@@ -288,7 +289,7 @@ def test_covariance(case):
 @every_noisy
 def test_left_out_is_a_refit_without_the_input(case):
     process, task = fitted(case)
-    mean, var = process.loo
+    mean, var = process.left_out.mean, process.left_out.var
     for c, (dense, y) in enumerate(case.classes(task, process)):
         refits = [dense.left_out(y, i) for i in range(N)]
         assert_close(mean[:, c], [one[0] for one, _ in refits], kind="solve")
@@ -299,7 +300,7 @@ def test_left_out_is_a_refit_without_the_input(case):
 def test_left_out_is_a_refit_without_the_gaussian_of_the_label(case):
     process, _ = fitted(case)
     dense, gram, _, _, rest = link_posterior(case)
-    mean, cov = process.loo
+    mean, cov = process.left_out.mean, process.left_out.var
     refits = [dense.left_out(gram, i) for i in range(N)]
     expected = np.stack([one.numpy() for one, _ in refits])
     assert_close(mean, both(expected), kind="root")
@@ -335,7 +336,7 @@ def test_weights_are_repetitions(case):
     numbers = np.repeat(np.arange(N), WHOLE.astype(int))
     many_task = case.task(np.ones(len(numbers)), numbers=numbers)
     many = case.fit(many_task)
-    assert_close(many.offset, one.offset, kind="solve")
+    assert_close(many.labels.offset, one.labels.offset, kind="solve")
     evidence = many.model.log_evidence
     assert one.model.log_evidence == pytest.approx(evidence, rel=1e-9)
     ours, theirs = (
@@ -343,7 +344,9 @@ def test_weights_are_repetitions(case):
     )
     assert_close(ours.mean, theirs.mean, kind="solve")
     assert_close(ours.var, theirs.var, kind="solve")
-    for ours, theirs in zip(one.loo, many.loo, strict=True):
+    for ours, theirs in zip(
+        *((each.left_out.mean, each.left_out.var) for each in (one, many)), strict=True
+    ):
         assert_close(ours[numbers], theirs, kind="solve")
 
 
@@ -351,7 +354,7 @@ def test_weights_are_repetitions(case):
 def test_one_function_serves_two_classes(case):
     process, task = fitted(case)
     assert process.has_one_latent == (case.n_classes == 2)
-    mean = latent_of(process, task).mean + process.offset
+    mean = latent_of(process, task).mean + process.labels.offset
     if process.has_one_latent:
         assert_close(mean[:, 0], -mean[:, 1])
 

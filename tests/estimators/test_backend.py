@@ -43,7 +43,6 @@ MISSING = "the compiled extension was left at home"
 WINDOWS = PatchKernel(patch_size=3, location_lengthscale=None)
 CHOOSERS = [
     "processes._prior.choose_backend",
-    "estimators.compute._resources.choose_backend",
 ]
 CHOOSERS += ["estimators.compute._function_config.choose_backend"]
 

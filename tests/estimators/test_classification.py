@@ -138,7 +138,9 @@ def test_inverse_for_leave_one_out_is_computed_once(monkeypatch):
     y_prob = gp.loo_predict_proba()
     gp.loo_predict()
     assert len(calls) == 1
-    gp._process = replace(gp._process, loo=None)  # from the factor that a model keeps
+    kept = gp._process.left_out
+    # from the factor that a model keeps
+    gp._process = replace(gp._process, left_out=replace(kept, kept=None))
     np.testing.assert_array_equal(gp.loo_predict_proba(), y_prob)
     assert len(calls) == 2
 

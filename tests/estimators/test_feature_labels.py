@@ -25,7 +25,7 @@ from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import rbf
 from skconvgp.likelihoods import Beta, Calibration, Dirichlet, Laplace, Targets
 from skconvgp.linalg import half_solve
-from skconvgp.processes import FeatureLabelProcess, LabelProcess
+from skconvgp.processes import CoefficientPosterior, Labelled
 from skconvgp.processes._feature_label_growing import by_columns
 from tests.helpers.estimators import blobs, digits
 from tests.helpers.memory import needs_peak, peak_memory
@@ -79,7 +79,7 @@ def by_a_matrix(monkeypatch, gp, *data):
     with monkeypatch.context() as patch:
         patch.setattr("skconvgp.processes._plan.follow_labels", lambda *_: False)
         gp.fit(*data)
-    assert isinstance(gp._process, LabelProcess)
+    assert isinstance(gp._process.posterior, Labelled)
     return gp
 
 
@@ -94,7 +94,7 @@ def test_all_is_as_by_the_matrix(part, name, amplitude, noise, monkeypatch):
     gp = classifier(PARTS[part], likelihood, **settings).fit(X, y, weights)
     dense = classifier(PARTS[part], likelihood, **settings)
     by_a_matrix(monkeypatch, dense, X, y, weights)
-    assert isinstance(gp._process, FeatureLabelProcess)
+    assert isinstance(gp._process.posterior, CoefficientPosterior)
     assert gp.likelihood_ == dense.likelihood_
     new = X[:9] + 0.4
     for mine, other in zip(
@@ -119,7 +119,7 @@ def test_few_inputs_leave_single_observations(monkeypatch):
     X = np.repeat(np.eye(3), 8, axis=0)
     y = np.tile([0, 0, 1], 8)
     gp = classifier(RandomFeatures(20), "dirichlet").fit(X, y)
-    assert isinstance(gp._process, FeatureLabelProcess)
+    assert isinstance(gp._process.posterior, CoefficientPosterior)
     dense = by_a_matrix(monkeypatch, classifier(RandomFeatures(20), "dirichlet"), X, y)
     np.testing.assert_allclose(
         gp.loo_predict_proba(), dense.loo_predict_proba(), rtol=1e-6
@@ -155,7 +155,7 @@ def test_other_completions_fit(part):
     gp = classifier(part, "dirichlet", observed_fraction=0.4).fit(X, y, weights)
     # A strategy that holds the whole matrix may return as many columns as samples.
     has_columns = not isinstance(part, SoftImpute)
-    assert isinstance(gp._process, FeatureLabelProcess) == has_columns
+    assert isinstance(gp._process.posterior, CoefficientPosterior) == has_columns
     assert gp.score(X, y) > 0.65
 
 
@@ -163,7 +163,7 @@ def test_other_completions_fit(part):
 def test_many_features_take_the_matrix(part):
     X, y, weights = samples()
     gp = classifier(part, "dirichlet").fit(X, y, weights)
-    assert isinstance(gp._process, LabelProcess)
+    assert isinstance(gp._process.posterior, Labelled)
     for method in ("pathwise", "bootstrap"):
         assert gp.sample_y(X[:3], 2, 0, method).shape == (3, 3, 2)
 
@@ -177,7 +177,7 @@ def test_sums_follow_from_the_matrix(name):
     parts = {"amplitude": 3.0}
     gp = classifier(RandomFeatures(60), likelihood, **parts)
     gp.fit(X[few], y[few], weights[few])
-    assert isinstance(gp._process, LabelProcess)
+    assert isinstance(gp._process.posterior, Labelled)
     before = gp.loo_predict_proba()
     mean, std = gp.predict_latent(X, return_std=True)
     gp._process = by_columns(
@@ -226,7 +226,10 @@ def test_batches_are_a_fit_of_all_samples(name):
     assert np.abs(shift).max() < 0.5
     assert gp.fit_report_.n_samples == len(X)
     np.testing.assert_allclose(
-        gp._process.class_weights(), whole._process.class_weights()
+        *(
+            one._process.labels.class_weights(one._process.model.weights)
+            for one in (gp, whole)
+        )
     )
     std, other = (one.predict_latent(X, return_std=True)[1] for one in (gp, whole))
     np.testing.assert_allclose(std, other, rtol=1e-8)
@@ -259,21 +262,21 @@ def test_only_the_reservoir_is_brought_up_to_date(monkeypatch):
     monkeypatch.setattr("skconvgp.processes._feature_samples.RESERVOIR", 20)
     X, y, _ = samples(2, 60)
     gp = classifier(RandomFeatures(40), "dirichlet").fit(X[:30], y[:30])
-    before = gp._process.loo[0].copy()
+    before = gp._process.left_out.mean.copy()
     gp.partial_fit(X[30:], y[30:])
-    kept, mean, var = gp._process.loo_subset
+    kept, mean, var = gp._process.left_out.subset
     assert len(kept) == 20
-    np.testing.assert_array_equal(gp._process.loo[0][kept], mean)
-    np.testing.assert_array_equal(gp._process.loo[1][kept], var)
+    np.testing.assert_array_equal(gp._process.left_out.mean[kept], mean)
+    np.testing.assert_array_equal(gp._process.left_out.var[kept], var)
     others = np.setdiff1d(np.arange(30), kept)
-    np.testing.assert_array_equal(gp._process.loo[0][others], before[others])
-    assert np.isfinite(gp._process.loo[0]).all()
+    np.testing.assert_array_equal(gp._process.left_out.mean[others], before[others])
+    assert np.isfinite(gp._process.left_out.mean).all()
 
 
 def test_noise_that_does_not_follow_from_labels_needs_the_matrix():
     X, y, weights = samples()
     gp = classifier(RandomFeatures(40), Doubting(0.1)).fit(X, y, weights)
-    assert isinstance(gp._process, LabelProcess)
+    assert isinstance(gp._process.posterior, Labelled)
     assert gp.score(X, y) > 0.65
     with pytest.raises(ValueError, match="turns each label into targets"):
         gp.partial_fit(X + 0.1, y, None, weights)

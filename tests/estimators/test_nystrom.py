@@ -195,7 +195,7 @@ def test_calibration_after_partial_fit_is_on_a_sample_of_all():
     for first in range(600, 1500, 300):
         part = slice(first, first + 300)
         gp.partial_fit(X[part], labels[part])
-    numbers, mean, _ = gp._process.loo_subset
+    numbers, mean, _ = gp._process.left_out.subset
     assert len(numbers) == len(set(numbers)) == 500
     share = np.histogram(numbers, bins=5, range=(0, 1500))[0] / 500
     assert np.abs(share - 0.2).max() < 0.08
@@ -211,7 +211,7 @@ def test_calibration_after_partial_fit_is_on_a_sample_of_all():
     np.testing.assert_allclose(mean[7], expected, atol=1e-4)
     again = gp.fit(X[:100], labels[:100])
     assert again.loo_predict().shape == (100,)
-    assert again._process.loo_subset is None
+    assert again._process.left_out.subset is None
 
 
 def test_first_call_of_partial_fit_needs_the_classes():
@@ -359,8 +359,9 @@ def test_a_model_keeps_landmarks_and_small_sums():
     arrays = [v for v in vars(gp).values() if isinstance(v, np.ndarray)]
     arrays += [
         *vars(gp.solver_state_).values(),
-        *vars(gp._process.sums).values(),
-        *gp._process.loo,
+        *vars(gp._process.growth.sums).values(),
+        gp._process.left_out.mean,
+        gp._process.left_out.var,
     ]
     largest = max(v.size for v in arrays if isinstance(v, np.ndarray))
     assert largest <= max(300 * 10, 20 * 64)

@@ -303,7 +303,7 @@ def test_weights_are_repetitions_for_labels_of_many_images(monkeypatch):
     np.testing.assert_allclose(
         one.predict_proba(X), two.predict_proba(X), rtol=1e-3, atol=1e-6
     )
-    assert len(two._process.loo_subset[0]) > 30
+    assert len(two._process.left_out.subset[0]) > 30
 
 
 def test_a_budget_below_one_image_is_refused_before_work():
@@ -490,8 +490,8 @@ def test_left_out_predictions_on_demand_are_those_that_are_kept(
         gp.loo_predict_proba(), kept.loo_predict_proba(), atol=tolerance
     )
     means, variances = (
-        [of._leave_one_out().mean for of in (gp, kept)],
-        [of._leave_one_out().var for of in (gp, kept)],
+        [of._leave_out().mean for of in (gp, kept)],
+        [of._leave_out().var for of in (gp, kept)],
     )
     np.testing.assert_allclose(*means, atol=10 * tolerance)
     np.testing.assert_allclose(*variances, rtol=100 * tolerance)

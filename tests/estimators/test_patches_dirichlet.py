@@ -208,8 +208,8 @@ def test_left_out_images_on_demand(variance, monkeypatch):
     kept = classifier(variance=variance, **GIVEN).fit(X, y)
     monkeypatch.setattr(_patches, "RESERVOIR", 20)
     gp = classifier(variance=variance, **GIVEN).fit(X, y)
-    assert len(gp._process.loo_subset[0]) == 20
-    assert np.isnan(gp._process.loo[0]).any()
+    assert len(gp._process.left_out.subset[0]) == 20
+    assert np.isnan(gp._process.left_out.mean).any()
     for found, wanted in zip(gp._left_out(), kept._left_out(), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-10)
 
@@ -221,10 +221,10 @@ def test_kept_images_after_batches(monkeypatch):
     gp = in_batches(classifier(**GIVEN, likelihood=Shifted()), X, y, [30])
     whole = whole_like(gp, X, y, likelihood=Shifted())
     for found, wanted in zip(
-        gp._process.loo_subset, whole._process.loo_subset, strict=True
+        gp._process.left_out.subset, whole._process.left_out.subset, strict=True
     ):
         np.testing.assert_allclose(found, wanted, rtol=1e-7, atol=1e-9)
-    assert len(gp._process.reservoir.images.rows) == 20
+    assert len(gp._process.growth.reservoir.images.rows) == 20
 
 
 def test_weights_are_repetitions(monkeypatch):

@@ -110,16 +110,16 @@ def test_a_reservoir_does_not_depend_on_batches(at, monkeypatch):
     for part in pieces(60, at):
         gp.partial_fit(X[part], y[part])
     whole.fit(X, y)
-    indices = gp._process.loo_subset[0]
-    np.testing.assert_array_equal(indices, whole._process.loo_subset[0])
+    indices = gp._process.left_out.subset[0]
+    np.testing.assert_array_equal(indices, whole._process.left_out.subset[0])
     assert len(indices) == 20
     expected, std = whole.loo_predict(return_std=True)
     found, found_std = gp.loo_predict(return_std=True)
     np.testing.assert_allclose(found[indices], expected[indices], rtol=1e-7)
     np.testing.assert_allclose(found_std[indices], std[indices], rtol=1e-6)
     assert np.isfinite(expected).all()
-    assert len(gp._process.reservoir.images.rows) == 20
-    assert gp._process.images is None
+    assert len(gp._process.growth.reservoir.images.rows) == 20
+    assert gp._process.left_out.images is None
 
 
 def test_images_after_a_fit_to_more_than_a_reservoir(monkeypatch):
@@ -134,7 +134,7 @@ def test_images_after_a_fit_to_more_than_a_reservoir(monkeypatch):
     np.testing.assert_allclose(gp.predict(X), whole.predict(X), rtol=1e-7, atol=1e-8)
     known = np.isfinite(gp.loo_predict())
     assert 20 <= known.sum() <= 40
-    assert known[gp._process.loo_subset[0]].all()
+    assert known[gp._process.left_out.subset[0]].all()
 
 
 def test_equal_images_of_a_batch_are_drawn_together(monkeypatch):
@@ -223,7 +223,7 @@ def test_a_file_of_skops_keeps_images_and_takes_further_ones(monkeypatch):
     monkeypatch.setattr(_patches, "RESERVOIR", 20)
     X, y = digits(60)
     gp = regressors(X, 60)[0].fit(X, y)
-    assert gp._process.images is not None
+    assert gp._process.left_out.images is not None
     again = skops.io.loads(skops.io.dumps(gp), trusted=SKOPS_TRUSTED_TYPES)
     np.testing.assert_array_equal(again.loo_predict(), gp.loo_predict())
     for one in (gp, again):

@@ -24,6 +24,7 @@ from skconvgp.kernels import (
     rbf,
 )
 from skconvgp.likelihoods import Beta, Laplace
+from skconvgp.processes import NewRows
 
 KERNELS = [
     rbf(2.0),
@@ -49,7 +50,7 @@ def digits(n):
 def features_of(gp, X):
     """Return the features of samples by the map of a fitted estimator."""
     run = gp._resources().run(gp._resources().placement(0))
-    blocks = gp._process.prior.stream(np.asarray(X).reshape(len(X), -1), None, run)
+    blocks = gp._process.prior.stream(NewRows(np.asarray(X).reshape(len(X), -1)), run)
     return np.concatenate([to_numpy(block) for block, _ in blocks])
 
 

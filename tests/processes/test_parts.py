@@ -11,6 +11,7 @@ from skconvgp.kernels import PatchKernel, convnet, rbf
 from skconvgp.processes import (
     KernelPrior,
     MirroredPart,
+    NewRows,
     PartChoice,
     PartsPlan,
     Problem,
@@ -137,13 +138,15 @@ def test_covariances_are_those_of_mirror_images_too():
     rows = images[:5].reshape(5, -1)
     other = images[:5, :, :, ::-1].reshape(5, -1)
     one, two = (
-        torch.cat([c for c, _ in process.prior.stream(x, run(), needs_diag=True)])
+        torch.cat(
+            [c for c, _ in process.prior.stream(NewRows(x), run(), needs_diag=True)]
+        )
         for x in (rows, other)
     )
     assert_close(one, two, kind="solve")
     covariance = process.prior.covariance(np.concatenate([rows, other]), run(), 1.0)
     assert_close(covariance[:5], covariance[5:], kind="solve")
-    variances = [d for _, d in process.prior.stream(rows, run(), needs_diag=True)]
+    variances = [d for _, d in process.prior.stream(NewRows(rows), run())]
     assert_close(torch.cat(variances), covariance.diagonal()[:5], kind="solve")
 
 
@@ -187,7 +190,7 @@ def test_derivatives_by_images(fit_view, mirrors):
 
     def total(x):
         cross = torch.cat(
-            [c for c, _ in process.prior.stream(x, run(), needs_diag=False)]
+            [c for c, _ in process.prior.stream(NewRows(x), run(), needs_diag=False)]
         )
         return float(np.sum(sums * cross.numpy()))
 

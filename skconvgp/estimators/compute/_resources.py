@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 
 from skconvgp._config import ComputeConfig
 from skconvgp._typing import OnStep
-from skconvgp.backends import BackendChoice, choose_backend
+from skconvgp.backends import BackendChoice
 from skconvgp.engine import Placement, TileCache
 from skconvgp.estimators._resolve import (
     AUTO,
@@ -34,17 +34,13 @@ from skconvgp.estimators.compute._sight import warn_of_blindness
 from skconvgp.estimators.compute._steep import why_double
 from skconvgp.kernels import Kernel
 from skconvgp.processes import (
-    AnyPrior,
-    ExpansionPrior,
+    Basis,
     KernelPrior,
-    MatrixPrior,
-    PartsPrior,
     PatchPrior,
     Run,
-    SummedPrior,
 )
 
-__all__ = ["EstimatorResources", "find_device", "kernel_prior", "require_device"]
+__all__ = ["EstimatorResources", "find_device", "require_device"]
 
 HOST = torch.device("cpu")
 AnyKernel = TypeVar("AnyKernel", KernelPrior, PatchPrior)
@@ -58,7 +54,7 @@ class EstimatorResources:
     backend is an error.
     """
 
-    def __init__(self, owner: Any, fitted: AnyPrior | None = None) -> None:
+    def __init__(self, owner: Any, fitted: Basis | None = None) -> None:
         self._owner, self._fitted = owner, fitted
         self.dtype_reason = ""  # why ``dtype="auto"`` is not float32
         self._tried: list[Kernel] = []  # that were asked what they see of the samples
@@ -135,21 +131,17 @@ class EstimatorResources:
         resolve_solve_dtype(owner, owner.solve_dtype)
         resolve_verbose(owner, owner.verbose)
 
-    def _at_hand(self, run: Run, fitted: AnyPrior) -> Run:
+    def _at_hand(self, run: Run, fitted: Basis) -> Run:
         """Return how to compute predictions; warn if "fused" is missing here."""
-        prior = kernel_prior(fitted)
-        if run.backend != "fused" or prior is None:
+        prior = fitted.kernel_prior
+        if run.backend != "fused" or prior is None or fitted.is_by_torch:
             return run
         run = replace(run, backend="auto")
-        if isinstance(fitted, PatchPrior | PartsPrior):
-            choice: Any = fitted.choice(run)
-        else:
-            device = run.config.device
-            choice = choose_backend(prior.kernel, prior.map_shape, "auto", device)
-        if choice.name != "fused":
+        report = fitted.report(run)
+        if report.backend != "fused":
             warn_caller(
                 f"backend='fused' was asked for and cannot be used here: "
-                f"{choice.reason}. torch computes, in the precision of `fit`, "
+                f"{report.backend_reason}. torch computes, in the precision of `fit`, "
                 f"{prior.dtype}.",
                 UserWarning,
             )
@@ -200,18 +192,3 @@ def require_device(owner: Any) -> None:
     if owner.device != AUTO:  # which there always is
         find_device(owner, is_fitted=False)
     resolve_dtype(owner, owner.dtype, HOST, "torch")
-
-
-def kernel_prior(prior: AnyPrior) -> KernelPrior | None:
-    """Return the part of a prior that has a kernel; None for a given matrix."""
-    match prior:
-        case KernelPrior():
-            return prior
-        case SummedPrior():
-            return prior.coarse
-        case ExpansionPrior() | PatchPrior():
-            return prior.exact
-        case PartsPrior():
-            return prior.parts[0].kernel_prior
-        case MatrixPrior():
-            return None

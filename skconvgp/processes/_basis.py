@@ -1,0 +1,141 @@
+"""Basis: what new samples are compared with, whatever the posterior is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from skconvgp._config import ComputeConfig
+from skconvgp._typing import FloatArray
+from skconvgp.processes._run import Run
+
+# Blocks of new samples: what a basis gives for them (b, m), and prior variances (b,).
+Stream: TypeAlias = Iterator[tuple[Tensor, Tensor]]
+
+
+@dataclass(frozen=True)
+class NewRows:
+    """New samples, given by their rows."""
+
+    rows: NDArray[Any]  # (n, d)
+    diag: FloatArray | None = None  # prior variances (n,), read by a given matrix alone
+
+    def __len__(self) -> int:
+        """Return the number of samples."""
+        return len(self.rows)
+
+
+@dataclass(frozen=True)
+class BasisReport:
+    """What a report of a fit says of a basis."""
+
+    backend: str  # "precomputed" for a given matrix
+    dtype: torch.dtype  # of tiles, or of features
+    backend_reason: str = ""
+    instruction_set: str = ""
+    n_position_pairs: int = 0  # of a pair of samples; 0 where none are compared
+
+
+class Basis:
+    """What new samples are compared with: m training samples, anchors or features.
+
+    A basis is a frozen dataclass with this class as its base. The methods without a
+    body below are its own; the others say what is usual.
+    """
+
+    # Whether prior variances of new samples follow from their rows.
+    knows_variances: ClassVar[bool] = True
+    # Whether its features never explain more than the prior variance.
+    is_projection: ClassVar[bool] = False
+    # Whether no other backend ever computes it.
+    is_by_torch: ClassVar[bool] = False
+
+    @property
+    def n_samples(self) -> int:
+        """The number m of samples, anchors or features that it gives values for."""
+        raise NotImplementedError
+
+    @property
+    def tile_dtype(self) -> torch.dtype | None:
+        """Precision of tiles or features; None if there are none."""
+        raise NotImplementedError
+
+    def stream(
+        self, new: NewRows, run: Run, width: int = 0, *, needs_diag: bool = True
+    ) -> Stream:
+        """Yield values (b, m) and prior variances (b,) of new samples, block by block.
+
+        Values are covariances with the m samples or anchors, or features. `width`
+        numbers are held for each new sample, by default m. Variances that are not
+        needed may be zeros.
+        """
+        raise NotImplementedError
+
+    def covariance(self, rows: NDArray[Any], run: Run, unit: float) -> Tensor:
+        """Return prior covariances (n1, n1) of new samples (n1, d), in a unit."""
+        raise NotImplementedError
+
+    def pull(self, rows: NDArray[Any], sums: FloatArray, run: Run) -> FloatArray:
+        """Return derivatives (n1, d) by new samples of sums over their values.
+
+        Row i of `sums` (n1, m) has the factors of the values of sample i.
+        """
+        raise NotImplementedError
+
+    def precision(self, config: ComputeConfig) -> torch.dtype:
+        """Return the coarsest precision that covariances have gone through."""
+        raise NotImplementedError
+
+    def report(self, run: Run) -> BasisReport:
+        """Return what the report of a fit says of it."""
+        raise NotImplementedError
+
+    def take(self, indices: NDArray[np.intp]) -> Any:  # noqa: ARG002  (keeps none)
+        """Return the basis of some of its samples: itself, if it keeps none."""
+        return self
+
+    @property
+    def kept_rows(self) -> NDArray[Any] | None:
+        """Samples (m, d) that it keeps; None for none."""
+        return None
+
+    @property
+    def kept_indices(self) -> NDArray[np.intp] | None:
+        """Which samples of `fit` these are (m,); None for none."""
+        return None
+
+    @property
+    def kernel_prior(self) -> Any:
+        """The kernel that is evaluated, with samples or none; None for a matrix."""
+        return None
+
+    @property
+    def compared(self) -> tuple[Any, ...]:
+        """Kernels that are evaluated for each new sample, as `kernel_prior` is."""
+        return ()
+
+    @property
+    def pool(self) -> int:
+        """Side of the squares of pixels that are averaged first."""
+        return 1 if self.kernel_prior is None else int(self.kernel_prior.pool)
+
+    @property
+    def left_out_diag(self) -> FloatArray | None:
+        """Variances (n,) of new samples that the Gram matrix lacks; None for none."""
+        return None
+
+    def gram_of(
+        self,
+        rows: NDArray[Any],
+        run: Run,
+        unit: float,
+        dtype: str | None = None,  # noqa: ARG002  (of tiles, if these are samples)
+    ) -> Tensor:
+        """Return prior covariances (n1, n1) of samples as a fit sees them."""
+        return self.covariance(rows, run, unit)

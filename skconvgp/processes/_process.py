@@ -1,0 +1,270 @@
+"""Process: a fitted Gaussian process, and what it says of new and left-out samples."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from skconvgp._tensors import nothing
+from skconvgp._typing import FloatArray
+from skconvgp.engine import (
+    Placement,
+    compute_at,
+    frozen_bytes,
+    rows_to_tensor,
+    thaw,
+    to_numpy,
+)
+from skconvgp.inference import FeatureSums, LabelCode, posterior_mean
+from skconvgp.processes._basis import Basis, NewRows
+from skconvgp.processes._facts import Clipped, Exceeded, Fact
+from skconvgp.processes._posterior import Draws, Posterior, Spread
+from skconvgp.processes._problem import Latent, Model
+from skconvgp.processes._run import Resources, Run
+
+CLIP_TOLERANCE = 1e-6  # of the prior variance (docs/maths.rst, "Posterior")
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What labels say of targets and noise, if the noise follows from them."""
+
+    likelihood: Any  # the one that was chosen
+    offset: FloatArray  # (n_outputs,), prior means of the latent functions
+
+    def precision(self, weights: FloatArray) -> float:  # noqa: ARG002  (not by sums)
+        """Return NaN: there are no precisions to sum."""
+        return math.nan
+
+
+@dataclass(frozen=True)
+class CodedLabels(Labels):
+    """Labels that each give targets and noise, whatever the others are."""
+
+    code: LabelCode = field(repr=False)  # targets and noise of each label, as arrays
+    codes: NDArray[np.intp] = field(repr=False)  # (n,), of the samples
+
+    @property
+    def least_noise(self) -> float:
+        """Least noise of an observation, as a share of the amplitude."""
+        return float(self.code.noise.min())
+
+    def with_more(self, codes: NDArray[np.intp]) -> Self:
+        """Return the labels of these and of further samples (n,)."""
+        return replace(self, codes=np.concatenate([self.codes, codes]))
+
+    def class_weights(self, weights: FloatArray) -> Tensor:
+        """Return the total weight (c,) of the samples (n,) of each class."""
+        n_classes = len(self.offset)
+        return rows_to_tensor(np.bincount(self.codes, weights, minlength=n_classes))
+
+    def precision(self, weights: FloatArray) -> float:
+        """Return the sum of the precisions of all samples, of weights (n,)."""
+        code = thaw(self.code, torch.device("cpu"))
+        return float(code.precision(self.class_weights(weights)).sum())
+
+
+@dataclass(frozen=True)
+class Growth:
+    """What further samples are added to."""
+
+    reservoir: Any  # random samples of those added so far
+    sums: FeatureSums | None = None  # None: they follow from the factors
+    coefficients: FloatArray | None = None  # (r, k), if `dual` is of anchors
+
+
+@dataclass(frozen=True)
+class LeftOutValues:
+    """Latent functions of training samples, each given all others."""
+
+    indices: NDArray[np.intp]  # (m,), which samples
+    mean: FloatArray  # (m, k), without offsets
+    # (m,) in units of the prior, with the noise of an observation; or (m, k), or
+    # (m, k, k), without noise.
+    var: FloatArray
+    has_noise: bool
+    facts: list[Fact] = field(default_factory=list)
+
+
+class LeftOut(Protocol):
+    """How left-out predictions of a process are found."""
+
+    def values(
+        self, process: Process, resources: Resources, *, is_subset_enough: bool
+    ) -> LeftOutValues:
+        """Return the predictions; of a subset, if more cost much and it is enough."""
+        ...
+
+
+@dataclass(frozen=True)
+class KeptLeftOut:
+    """Left-out predictions that a fit has kept.
+
+    After an extension, those of earlier samples are given all samples that had been
+    added with each or before it, NaN if they are not known; those of a subset are given
+    all samples so far.
+    """
+
+    mean: FloatArray
+    var: FloatArray
+    has_noise: bool
+    # Indices of the subset, with its means and variances; None if all are up to date.
+    subset: tuple[NDArray[np.intp], FloatArray, FloatArray] | None = None
+
+    def values(
+        self,
+        process: Process,  # noqa: ARG002  (all values are kept)
+        resources: Resources,  # noqa: ARG002  (all values are kept)
+        *,
+        is_subset_enough: bool,
+    ) -> LeftOutValues:
+        """Return all predictions, or those that are up to date."""
+        if is_subset_enough and self.subset is not None:
+            return LeftOutValues(*self.subset, self.has_noise)
+        every = np.arange(len(self.mean))
+        return LeftOutValues(every, self.mean, self.var, self.has_noise)
+
+
+@dataclass(frozen=True)
+class Process:
+    """A fitted process: what new samples are compared with, and what data say."""
+
+    model: Model  # targets, weights, units, noise, amplitude, evidence
+    prior: Basis
+    posterior: Posterior
+    left_out: LeftOut = field(repr=False)
+    labels: Labels | None = None  # None if all targets share one noise
+    growth: Growth | None = field(default=None, repr=False)  # None: nothing is added
+    # Mean prior variance that features leave out, as a share of all.
+    unexplained: float = 0.0
+    # Whether the function of the first of two classes is the negative of the other's.
+    has_one_latent: bool = False
+
+    @property
+    def dual(self) -> FloatArray:
+        """Dual coefficients: means are what the basis gives times these."""
+        return self.posterior.dual
+
+    @property
+    def state(self) -> Any:
+        """Factors for predictive variances, as arrays."""
+        return self.posterior.state
+
+    @property
+    def has_left_out(self) -> bool:
+        """Whether left-out predictions are exact enough to be used."""
+        return self.posterior.is_accurate
+
+    @property
+    def bound(self) -> float:
+        """Lower bound of the log evidence with all of the prior variance."""
+        model, labels = self.model, self.labels
+        assert model.log_evidence is not None
+        if not self.unexplained:
+            return model.log_evidence
+        if labels is None:
+            left_out = self.unexplained * float(model.weights.sum())
+            return model.log_evidence - 0.5 * len(model.scale) * left_out / model.noise
+        precision = labels.precision(model.weights)
+        return model.log_evidence - 0.5 * self.unexplained * precision
+
+    def log_evidence(self, resources: Resources) -> float:  # noqa: ARG002  (is known)
+        """Return the log density of the targets."""
+        assert self.model.log_evidence is not None
+        return self.model.log_evidence
+
+    def of_mean_variance(self) -> Self:
+        """Return the process whose one variance is the mean over latent functions.
+
+        It is this process if that would take as long.
+        """
+        mean_of = getattr(self.posterior, "of_mean_variance", None)
+        return self if mean_of is None else replace(self, posterior=mean_of())
+
+    def latent(
+        self,
+        new: NewRows,
+        resources: Resources,
+        *,
+        needs_var: bool = False,
+        needs_cov: bool = False,
+    ) -> Latent:
+        """Return the posterior at new samples, computed a block of rows at a time."""
+        basis, unit = self.prior, self.model.mean_diag
+        has_state = needs_var or needs_cov
+        needed = frozen_bytes(self.state) if has_state else 0
+
+        def latent_at(placement: Placement) -> Latent:
+            run = run_beside(resources, placement, needed)
+            dual, posterior = run.tensor(self.dual), self.posterior
+            reads_diag = False
+            if has_state:
+                posterior = posterior.at(basis, run)
+                reads_diag = posterior.reads_variances(basis, needs_var=needs_var)
+            means, parts, excess = [], [], 0.0
+            spreads: list[Spread] = []
+            blocks = basis.stream(new, run, posterior.width, needs_diag=reads_diag)
+            for values, prior in blocks:
+                means.append(posterior_mean(values, dual))
+                if needs_var:
+                    spreads.append(posterior.spread(values, prior / unit))
+                if needs_cov:
+                    part, beyond = posterior.part(values, prior / unit)
+                    parts.append(part)
+                    excess = max(excess, beyond)
+            cov, cov_scale = nothing(0), 0.0
+            if needs_cov:
+                prior = basis.covariance(new.rows, run, unit)
+                cov_scale = float(prior.diagonal().mean())
+                cov = posterior.joint(parts, prior)
+            var = torch.cat([one.var for one in spreads]) if spreads else nothing(0, 1)
+            between = [one.between for one in spreads if one.between is not None]
+            excess = max(excess, *(one.excess for one in spreads), 0.0)
+            clipped = max((one.clipped for one in spreads), default=0.0)
+            facts = posterior.facts() if has_state else []
+            if excess > CLIP_TOLERANCE and not basis.is_projection:
+                facts.append(Exceeded(excess))
+            if clipped > CLIP_TOLERANCE:
+                facts.append(Clipped(clipped))
+            return Latent(
+                to_numpy(torch.cat(means)),
+                to_numpy(var),
+                to_numpy(cov),
+                cov_scale,
+                to_numpy(torch.cat(between) if between else nothing(0)),
+                facts,
+            )
+
+        return compute_at(resources.placement(needed), latent_at)
+
+    def leave_out(
+        self, resources: Resources, *, is_subset_enough: bool = False
+    ) -> LeftOutValues:
+        """Return latent functions of training samples, each given all others."""
+        return self.left_out.values(self, resources, is_subset_enough=is_subset_enough)
+
+    def has_whole_draws(self) -> bool:
+        """Return whether draws of functions have all of the posterior variance."""
+        return self.posterior.has_whole_draws(self.prior)
+
+    def draws(
+        self, rows: NDArray[Any], wanted: Draws, resources: Resources
+    ) -> tuple[FloatArray, list[Fact]]:
+        """Return draws (n, k, count) of functions at rows (n, d), and their facts.
+
+        A draw is one function: equal generators give equal values at equal samples,
+        whatever the other samples are.
+        """
+        return self.posterior.draws(self.model, self.prior, rows, wanted, resources)
+
+
+def run_beside(resources: Resources, placement: Placement, needed: int) -> Run:
+    """Return how to predict while a state of `needed` bytes is held."""
+    # On the CPU the arrays of the state are used without a copy.
+    return resources.run(placement, 0 if placement.device.type == "cpu" else needed)
