@@ -16,8 +16,6 @@ from skconvgp.estimators._doors import Samples
 from skconvgp.estimators._resolve import reject
 from skconvgp.processes import KernelPrior, Parts, Problem
 
-__all__ = ["augmented"]
-
 
 def augmented(
     estimator: Any, problem: Problem, samples: Samples, parts: Parts

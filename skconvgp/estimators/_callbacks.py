@@ -4,8 +4,6 @@ import importlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ["BaseCallbacks", "FitTasks", "with_callbacks"]
-
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 try:

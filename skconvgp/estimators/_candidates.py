@@ -14,15 +14,6 @@ from skconvgp.estimators._labels import targets_for
 from skconvgp.estimators._regression import ConvNetGPRegressor
 from skconvgp.estimators._resolve import is_kernel
 
-__all__ = [
-    "have_same_targets",
-    "is_candidate",
-    "last_inputs",
-    "last_step",
-    "targets_of",
-    "usual_process",
-]
-
 
 def is_candidate(given: object) -> bool:
     """Return whether an object is a kernel or an estimator."""

@@ -17,8 +17,6 @@ from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._settings import parts_of
 from skconvgp.processes import require_columns
 
-__all__ = ["ConvNetGPClassifier"]
-
 
 class ConvNetGPClassifier(GPClassifier):
     """Gaussian process classifier with the covariance of an infinite network.

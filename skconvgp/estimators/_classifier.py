@@ -47,8 +47,6 @@ from skconvgp.processes import (
     knows_class,
 )
 
-__all__ = ["GPClassifier"]
-
 
 class GPClassifier(ClassifierMixin, BaseGP):
     """A classifier with a latent function for each class."""

@@ -10,13 +10,6 @@ from typing import Any
 
 from skconvgp._typing import ImageShape
 
-__all__ = [
-    "NamedShape",
-    "image_columns",
-    "require_distinct_names",
-    "shape_of_columns",
-]
-
 # What precedes the index of a value: the name of a step, and the shape (c, h, w).
 FIRST = re.compile(r"(.*_(\d+)x(\d+)x(\d+)_)0")
 

@@ -32,15 +32,6 @@ from skconvgp.estimators._validation import (
 from skconvgp.estimators.compute._kept_tiles import resolve_cache_dir, warn_of_unknown
 from skconvgp.processes import Basis, KernelPrior, MatrixPrior, NewRows
 
-__all__ = [
-    "Samples",
-    "Training",
-    "new_rows",
-    "read_further",
-    "read_new",
-    "read_training",
-]
-
 
 @dataclass(frozen=True)
 class Training:

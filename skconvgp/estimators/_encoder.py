@@ -36,8 +36,6 @@ from skconvgp.estimators._trained import TrainedEstimator
 from skconvgp.estimators.compute._resources import find_device
 from skconvgp.networks import Encoder
 
-__all__ = ["BinaryEncoder"]
-
 
 class BinaryEncoder(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, TrainedEstimator, BaseEstimator

@@ -84,8 +84,6 @@ from skconvgp.networks import (
 )
 from skconvgp.processes import require_features
 
-__all__ = ["fit_encoder", "inputs_for", "logits_in_blocks"]
-
 # Samples whose first codes give the scale of features, and a lengthscale its median.
 FEW = 2000
 BALANCED = 200  # samples for which the first bits are 0 and 1 equally often

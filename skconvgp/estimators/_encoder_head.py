@@ -13,8 +13,6 @@ from skconvgp._typing import FloatArray
 from skconvgp.engine import slices, thaw, to_numpy, to_tensor
 from skconvgp.networks import CodeFeatures
 
-__all__ = ["BLOCK", "CodeHead", "unit_scale"]
-
 HOST = torch.device("cpu")
 # Numbers of a layer, or of features, that are held at once.
 BLOCK = 2**22

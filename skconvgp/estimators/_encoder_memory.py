@@ -11,8 +11,6 @@ from skconvgp.estimators._encoder_samples import CodedSamples
 from skconvgp.estimators._encoder_settings import ISOLATED, SCORE, EncoderSettings
 from skconvgp.networks import LINEAR
 
-__all__ = ["require_bits", "require_step", "step_bytes"]
-
 # Copies that are held: of features, by derivatives, and of their products, to refit the
 # head; of a layer that is trained, its gradient and moments; and bytes of a number.
 COPIES, SQUARES, PARAMETERS, BYTES = 8, 4, 4, 8

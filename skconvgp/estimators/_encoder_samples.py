@@ -29,8 +29,6 @@ from skconvgp.estimators._validation import random_source, read_shape
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.networks import LINEAR, ClassLosses, SampleLosses, SquareLosses
 
-__all__ = ["CodedSamples", "Decoded", "read_coded_samples"]
-
 # Different numbers that "auto" reads as classes without a warning.
 MANY = 50
 MULTILABEL = ("multilabel-indicator", "multiclass-multioutput")

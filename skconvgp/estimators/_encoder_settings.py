@@ -25,18 +25,6 @@ from skconvgp.estimators._training import (
 from skconvgp.kernels import Kernel, optical
 from skconvgp.networks import ENCODERS, RESNET, Schedule
 
-__all__ = [
-    "ANALYTIC",
-    "CLASSES",
-    "FEEDBACK",
-    "ISOLATED",
-    "NUMBERS",
-    "SCORE",
-    "STRAIGHT_THROUGH",
-    "EncoderSettings",
-    "read_encoder_settings",
-]
-
 SCORE, ISOLATED, ANALYTIC = "score", "isolated", "analytic"
 STRAIGHT_THROUGH, FEEDBACK = "straight_through", "feedback"
 GRADIENTS = (AUTO, SCORE, ISOLATED, ANALYTIC, STRAIGHT_THROUGH, FEEDBACK)

@@ -34,8 +34,6 @@ from skconvgp.estimators._resolve import reject, resolve_word
 from skconvgp.estimators._validation import check_weights
 from skconvgp.estimators._warn import ask_each
 
-__all__ = ["KernelEnsembleClassifier"]
-
 # Method of an estimator that each kind of weights needs.
 NEEDED = {"stacking": "loo_predict_proba", "evidence": "log_marginal_likelihood"}
 

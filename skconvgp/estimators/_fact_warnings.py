@@ -24,8 +24,6 @@ from skconvgp.processes import (
     Unsolved,
 )
 
-__all__ = ["warn_of_facts"]
-
 
 def warn_of_facts(facts: Iterable[Fact]) -> None:
     """Warn the caller of the package of each fact."""

@@ -33,8 +33,6 @@ from skconvgp.flows._landscape import NOISE_LABEL
 from skconvgp.flows._local_search import LocalSearch
 from skconvgp.processes import KernelPrior, Parts, Planner, Problem
 
-__all__ = ["fit_flows", "fit_process"]
-
 STEP = "flow step"
 
 

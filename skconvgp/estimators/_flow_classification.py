@@ -9,8 +9,6 @@ from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._settings import parts_of
 from skconvgp.kernels import rbf
 
-__all__ = ["KernelFlowsClassifier"]
-
 
 class KernelFlowsClassifier(BaseCallbacks, GPClassifier):
     """Gaussian process classifier whose kernel is learned by Kernel Flows.

@@ -9,8 +9,6 @@ from skconvgp.estimators._regressor import GPRegressor
 from skconvgp.estimators._settings import parts_of
 from skconvgp.kernels import rbf
 
-__all__ = ["KernelFlowsRegressor"]
-
 
 class KernelFlowsRegressor(BaseCallbacks, GPRegressor):
     """Gaussian process regressor whose kernel is learned by Kernel Flows.

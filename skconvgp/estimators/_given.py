@@ -19,14 +19,6 @@ from skconvgp.estimators._pictures import (
     stack_pictures,
 )
 
-__all__ = [
-    "FLOATS",
-    "checked_pair",
-    "checked_rows",
-    "host_samples",
-    "images_to_rows",
-]
-
 FLOATS = [np.float64, np.float32]  # arrays of other types become float64
 MOST_TOLD = 4
 

@@ -27,8 +27,6 @@ from skconvgp.estimators.compute._resources import EstimatorResources
 from skconvgp.kernels import Kernel
 from skconvgp.processes import Fitted, FittedProcess, Latent, LeftOutValues, Run
 
-__all__ = ["BaseGP"]
-
 Value = TypeVar("Value")
 
 

@@ -18,13 +18,6 @@ from skconvgp.estimators._resolve import LIKELIHOODS
 from skconvgp.likelihoods import Gaussian
 from skconvgp.processes import Process, Record
 
-__all__ = [
-    "first_classes",
-    "only_with_features",
-    "publish_extension",
-    "require_same_classes",
-]
-
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 

@@ -19,8 +19,6 @@ from skconvgp.estimators._patches import extend_with_images, read_more_images
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.kernels import Kernel
 
-__all__ = ["ImageClassifier"]
-
 
 class ImageClassifier(GPClassifier):
     """Classifier of small sets of images, which needs no settings.

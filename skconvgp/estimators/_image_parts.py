@@ -33,17 +33,6 @@ from skconvgp.kernels import (
 )
 from skconvgp.processes import PartChoice, TermChoice
 
-__all__ = [
-    "PATCHES",
-    "are_patches",
-    "for_vectors",
-    "resolve_flips",
-    "resolve_parts",
-    "resolve_weights",
-    "warn_of_kind",
-    "with_flips",
-]
-
 PATCHES = "patches"  # of the pixels, and no other parts
 COLORS = 3
 # Patches, their location lengthscale as a share of the longer side, their number, and

@@ -17,8 +17,6 @@ from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._regressor import GPRegressor
 from skconvgp.kernels import Kernel
 
-__all__ = ["ImageRegressor"]
-
 
 class ImageRegressor(GPRegressor):
     """Regressor of small sets of images, which needs no settings.

@@ -44,8 +44,6 @@ from skconvgp.processes import (
 )
 from skconvgp.solvers import Cholesky
 
-__all__ = ["fit_images", "has_sums", "parts_used", "weights_used"]
-
 LARGEST_SIDE = 96  # pixels; larger images are reduced
 MOST_SUMMED = 8000  # images whose matrix is factorised
 

@@ -10,8 +10,6 @@ from skconvgp.estimators._resolve import is_precomputed
 from skconvgp.estimators._versions import with_version, without_version
 from skconvgp.kernels import Kernel, convnet
 
-__all__ = ["KernelEstimator", "require_nested"]
-
 
 def require_nested(
     kernel: object, params: Mapping[str, object], example: Kernel

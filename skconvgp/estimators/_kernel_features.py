@@ -39,8 +39,6 @@ from skconvgp.processes import (
     expand,
 )
 
-__all__ = ["KernelFeatures"]
-
 USUAL_FEATURES = 1000
 Features: TypeAlias = ExpansionPrior | LandmarkFeatures
 STRATIFIED = "stratified"  # the landmarks that read labels

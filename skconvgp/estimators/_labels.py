@@ -19,21 +19,6 @@ from skconvgp.engine import host_values, rows_to_tensor
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.processes import Problem
 
-__all__ = [
-    "accuracy",
-    "as_labels",
-    "candidates_of",
-    "codes_of",
-    "distinct_labels",
-    "kind_of",
-    "logarithms",
-    "most_probable",
-    "require_classes",
-    "require_one_kind",
-    "targets_for",
-    "warn_of_missing_classes",
-]
-
 
 def as_labels(y: Any) -> NDArray[Any]:
     """Return labels (n,); raise unless all have one kind, and are classes."""

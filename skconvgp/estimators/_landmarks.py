@@ -12,8 +12,6 @@ from skconvgp.estimators._doors import Training
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.processes import Fitted
 
-__all__ = ["warn_of_new_classes", "warn_of_uncovered_classes"]
-
 MOST_NAMED = 10  # classes
 
 

@@ -15,15 +15,6 @@ from skconvgp.estimators._candidates import have_same_targets, last_step, target
 from skconvgp.estimators._warn import ask_each
 from skconvgp.inference import stacking_weights
 
-__all__ = [
-    "independent_share",
-    "left_out_probabilities",
-    "require_same_latents",
-    "require_same_targets",
-    "weights_by_evidence",
-    "weights_by_stacking",
-]
-
 
 def weights_by_evidence(fitted: dict[str, Any], n_samples: int) -> FloatArray:
     """Return the posterior probabilities of estimators with equal prior weights."""

@@ -24,8 +24,6 @@ from skconvgp.estimators.compute._resources import find_device
 from skconvgp.kernels import Kernel, rbf
 from skconvgp.networks import BatchedNetwork
 
-__all__ = ["BayesianNetwork"]
-
 
 class BayesianNetwork(TrainedEstimator, BaseEstimator):
     """An estimator whose functions are draws of finite networks."""

@@ -15,8 +15,6 @@ from skconvgp._tensors import int_range
 from skconvgp._typing import FloatArray
 from skconvgp.engine import rows_to_tensor, to_numpy
 
-__all__ = ["calibrated_noise", "calibrated_temperature", "mean_log_proba"]
-
 # Priors: the logarithm of the temperature is normal around 0, which changes nothing,
 # and that of the noise around that of the training. Searches stay near.
 TEMPERATURE_DEVIATION, FARTHEST_TEMPERATURE = 0.5, 4.0

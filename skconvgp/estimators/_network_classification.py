@@ -45,8 +45,6 @@ from skconvgp.estimators._resolve import is_auto, reject
 from skconvgp.estimators._validation import make_generator
 from skconvgp.likelihoods import Calibration, Dirichlet
 
-__all__ = ["BayesianNetworkClassifier"]
-
 DIRICHLET, SOFTMAX = "dirichlet", "softmax"
 # Prior deviation of latent functions of outputs with variance 1
 # (docs/adr/finite-networks.md).

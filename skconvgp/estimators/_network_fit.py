@@ -38,8 +38,6 @@ from skconvgp.estimators._warn import warn_caller
 from skconvgp.metrics import split_rhat
 from skconvgp.networks import Trained
 
-__all__ = ["fit_networks", "held_out_noise", "held_out_temperature"]
-
 # R-hat of chains up to which their draws are used without a warning.
 LARGEST_RHAT = 1.1
 # Draws of a search on held-out samples: they have about the errors of all draws.

@@ -12,8 +12,6 @@ from skconvgp.engine import require_memory
 from skconvgp.estimators._network_settings import NetworkSettings
 from skconvgp.networks import BatchedNetwork
 
-__all__ = ["require_room", "training_bytes"]
-
 DOUBLE = 8  # bytes of a number of a covariance or of features
 # Copies of the parameters of all draws: values, derivatives, moments, the start, the
 # means of the prior and temporaries; and of the covariance of a prior of functions.

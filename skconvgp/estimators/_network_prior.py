@@ -34,8 +34,6 @@ from skconvgp.kernels._feature_maps import feature_map
 from skconvgp.networks import match_covariance
 from skconvgp.processes import KernelPrior, Problem
 
-__all__ = ["NetworkPrior", "PriorChoice"]
-
 LAYERS: dict[str, type[Layer]] = {"tanh": Tanh, "relu": ReLU, "erf": Erf}
 # Samples from which the evidence chooses hyperparameters and noise.
 MOST_ROWS = 1000

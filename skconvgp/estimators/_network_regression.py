@@ -36,8 +36,6 @@ from skconvgp.estimators._targets import (
 )
 from skconvgp.estimators._validation import make_generator
 
-__all__ = ["BayesianNetworkRegressor"]
-
 
 class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork):
     r"""Regressor by many draws of a finite neural network.

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-__all__ = ["NetworkReport"]
-
 
 @dataclass(frozen=True)
 class NetworkReport:

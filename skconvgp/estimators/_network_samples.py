@@ -26,14 +26,6 @@ from skconvgp.estimators._validation import (
 )
 from skconvgp.networks import CategoricalData, DataTerm, GaussianData
 
-__all__ = [
-    "CodeTargets",
-    "NetworkSamples",
-    "NetworkTargets",
-    "NumberTargets",
-    "read_samples",
-]
-
 # Noise of samples whose weight is huge or tiny, and weights: sums of derivatives over
 # them have squares that single precision holds.
 LEAST_NOISE, MOST_NOISE, MOST_WEIGHT = 1e-12, 1e30, 1e12

@@ -34,19 +34,6 @@ from skconvgp.estimators.compute._resources import find_device
 from skconvgp.kernels import Kernel
 from skconvgp.networks import ACTIVATIONS, Sampling, Schedule
 
-__all__ = [
-    "ENSEMBLE",
-    "EVIDENCE",
-    "LEAST_FOR_LABELS",
-    "LEAST_FOR_NOISE",
-    "LEAST_TRACE",
-    "SGHMC",
-    "TRAINING_RATE",
-    "NetworkSettings",
-    "effective_number",
-    "read_settings",
-]
-
 WEIGHTS, MATCHED = "weights", "matched"
 ENSEMBLE, BOOTSTRAP, SGHMC = "ensemble", "bootstrap", "sghmc"
 EVIDENCE, AMPLITUDE = "evidence", "amplitude"

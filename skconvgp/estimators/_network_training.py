@@ -59,14 +59,6 @@ from skconvgp.networks import (
     train,
 )
 
-__all__ = [
-    "SEARCH_EPOCH",
-    "STAGES",
-    "NetworkTraining",
-    "TrainedNetworks",
-    "draw_outputs",
-]
-
 # By name, the parameters of all draws.
 Draws: TypeAlias = dict[str, NDArray[np.floating]]
 # Names of tasks that callbacks are told of, and of what they belong to: that of

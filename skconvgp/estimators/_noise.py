@@ -6,14 +6,6 @@ from skconvgp.estimators._warn import warn_caller
 from skconvgp.inference import FEWEST_INPUTS
 from skconvgp.processes import Problem
 
-__all__ = [
-    "MOST_INPUTS",
-    "can_choose_noise",
-    "usual_noise",
-    "warn_of_copies",
-    "why_no_choice",
-]
-
 # Number of inputs up to which "auto" uses an eigendecomposition: there its n^3
 # operations take as long as n^2 covariances of images (docs/adr/noise.md).
 MOST_INPUTS = 5000

@@ -35,8 +35,6 @@ from skconvgp.processes import (
     require_columns,
 )
 
-__all__ = ["add_samples", "extend", "fit_landmarks", "read_more"]
-
 VARIANCES = ("dtc", "sor", "fitc")
 
 

@@ -10,8 +10,6 @@ from skconvgp.estimators._labels import as_labels
 from skconvgp.estimators._nystrom import extend, fit_landmarks, read_more
 from skconvgp.estimators._public_fit import public_fit
 
-__all__ = ["NystromCompletedGP"]
-
 
 class NystromCompletedGP(GPClassifier):
     """Gaussian process classifier that evaluates covariances with landmarks only.

@@ -8,8 +8,6 @@ from skconvgp.estimators._nystrom import extend, fit_landmarks, read_more
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._regressor import GPRegressor
 
-__all__ = ["NystromCompletedGPRegressor"]
-
 
 class NystromCompletedGPRegressor(GPRegressor):
     """Gaussian process regressor that evaluates covariances with landmarks only.

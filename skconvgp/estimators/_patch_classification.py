@@ -23,8 +23,6 @@ from skconvgp.estimators._patches import (
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.kernels import PatchKernel
 
-__all__ = ["PatchGPClassifier"]
-
 
 class PatchGPClassifier(GPClassifier):
     """Classifier of images by a Gaussian process on their patches.

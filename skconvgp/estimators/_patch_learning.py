@@ -32,8 +32,6 @@ from skconvgp.processes import (
     terms_of,
 )
 
-__all__ = ["learn_patches"]
-
 WITHOUT_OPTIMIZER = "loo"  # the criterion for weights and patches that are learned
 
 

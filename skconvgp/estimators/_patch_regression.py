@@ -18,8 +18,6 @@ from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._regressor import GPRegressor
 from skconvgp.kernels import PatchKernel
 
-__all__ = ["PatchGPRegressor"]
-
 
 class PatchGPRegressor(GPRegressor):
     """Regressor of images by a Gaussian process on their patches.

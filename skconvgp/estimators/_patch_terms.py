@@ -15,8 +15,6 @@ from skconvgp.kernels import Kernel, PatchKernel
 from skconvgp.kernels._patch_grid import PatchGrid
 from skconvgp.processes import INDUCING, Inducing, TermChoice, terms_of
 
-__all__ = ["patches_of_terms", "places_of_terms", "refuse_kernel", "resolve_terms"]
-
 OF_A_SUM = "; for a sum, a list may have one for each term"
 
 

@@ -42,16 +42,6 @@ from skconvgp.processes import (
     require_added_noise,
 )
 
-__all__ = [
-    "bound_of",
-    "extend_with_images",
-    "fit_patches",
-    "has_closed_form",
-    "read_more_images",
-    "resolve_variational",
-    "warn_of_first_batch",
-]
-
 DTC, SOR = "dtc", "sor"
 VARIANCES = (AUTO, DTC, SOR)
 COLLAPSED, VARIATIONAL = "collapsed", "variational"

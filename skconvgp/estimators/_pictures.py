@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["holds_pictures", "is_picture", "stack_pictures"]
-
 # Modes that are read as their numbers, and the conversions that others need. Pillow
 # warns of palettes that tell opacity unless they become RGBA first.
 AS_THEY_ARE = ("L", "RGB", "I", "F", "I;16", "I;16B", "I;16L", "I;16N")

@@ -6,8 +6,6 @@ from typing import Any, TypeVar
 
 from skconvgp._ambient import named_recursion, ordinary_state
 
-__all__ = ["public_fit"]
-
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 

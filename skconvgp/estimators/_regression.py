@@ -11,8 +11,6 @@ from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._regressor import GPRegressor
 from skconvgp.estimators._settings import parts_of
 
-__all__ = ["ConvNetGPRegressor"]
-
 
 class ConvNetGPRegressor(GPRegressor):
     """Gaussian process regressor with the covariance of an infinite network.

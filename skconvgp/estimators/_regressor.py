@@ -24,8 +24,6 @@ from skconvgp.estimators._targets import (
 from skconvgp.metrics._predictive import half_width
 from skconvgp.processes import Problem
 
-__all__ = ["GPRegressor"]
-
 
 class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
     """A regressor with a latent function for each output."""

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from skconvgp.estimators._warn import warn_caller
 
-__all__ = ["marks_of", "warn_of_repeats"]
-
 BLOCK = 2**15  # values that are read at a time
 # Share of the different samples of a batch that may have come before, and number of
 # such samples that are worth a warning.

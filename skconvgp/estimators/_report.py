@@ -15,8 +15,6 @@ from skconvgp._threads import allowed_threads
 from skconvgp.backends import instruction_set, missing_compiler, missing_extension
 from skconvgp.engine import count_gpus
 
-__all__ = ["FitReport", "peak_memory", "show_versions"]
-
 DIRECT = "Cholesky"
 DEPENDENCIES = [
     "skconvgp",

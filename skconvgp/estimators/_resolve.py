@@ -34,40 +34,6 @@ from skconvgp.likelihoods import (
 )
 from skconvgp.solvers import Cholesky, ConjugateGradient, Lsqr
 
-__all__ = [
-    "AUTO",
-    "DTYPES",
-    "MOST_BATCHES",
-    "MOST_STEPS",
-    "PRECOMPUTED",
-    "device_exists",
-    "is_auto",
-    "is_direct",
-    "is_kernel",
-    "is_precomputed",
-    "reject",
-    "require_kernel",
-    "resolve_amplitude",
-    "resolve_backend",
-    "resolve_completion",
-    "resolve_count",
-    "resolve_device",
-    "resolve_dtype",
-    "resolve_flag",
-    "resolve_fraction",
-    "resolve_jobs",
-    "resolve_kernel",
-    "resolve_likelihood",
-    "resolve_memory_budget",
-    "resolve_noise",
-    "resolve_rate",
-    "resolve_solve_dtype",
-    "resolve_solver",
-    "resolve_tolerance",
-    "resolve_verbose",
-    "resolve_word",
-]
-
 PRECOMPUTED = "precomputed"
 MOST_STEPS = 10**9  # that end at no criterion: nobody waits for more
 MOST_BATCHES = 10**6  # for comparing kernels; all are drawn first

@@ -13,20 +13,6 @@ from skconvgp._protocols import Objective, Optimizer
 from skconvgp.estimators._resolve import reject
 from skconvgp.flows import LBFGS, Adam, Rho
 
-__all__ = [
-    "LEAST_BATCH",
-    "PATCH_KINDS",
-    "USUAL_PATCHES",
-    "Choice",
-    "require_room",
-    "resolve_batch_size",
-    "resolve_batch_sizes",
-    "resolve_choice",
-    "resolve_objective",
-    "resolve_optimizer",
-    "resolve_restarts",
-]
-
 # Iterations on patches: further ones fit the learning images
 # (docs/adr/learning-of-patches.md).
 USUAL_PATCHES = LBFGS(max_iter=25)

@@ -34,8 +34,6 @@ from skconvgp.processes import (
     scaled_gram,
 )
 
-__all__ = ["sample_latent"]
-
 PATHWISE, BOOTSTRAP = "pathwise", "bootstrap"
 METHODS = ("auto", "joint", PATHWISE, BOOTSTRAP)
 MOST_JOINT = 2000  # samples whose covariance is factored if the user does not choose

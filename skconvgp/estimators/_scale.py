@@ -9,14 +9,6 @@ from skconvgp._typing import FloatArray
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.exceptions import NotFiniteError, ScaleWarning
 
-__all__ = [
-    "mean_squares",
-    "require_squares",
-    "warn_of_scale",
-    "warn_of_units",
-    "warn_of_weights",
-]
-
 # Sizes of numbers whose squares, and the sums of these, are numbers, not 0 or infinite.
 LEAST_SIZE, LARGEST_SIZE = 1e-150, 1e150
 # Samples have another scale if their mean squares differ by this factor; for pixels up

@@ -44,17 +44,6 @@ from skconvgp.flows._search import ALL_DONE
 from skconvgp.kernels import Kernel
 from skconvgp.processes import KernelPrior, Parts, Prior, Problem
 
-__all__ = [
-    "evidence_search",
-    "flow_search",
-    "require_free",
-    "require_plain",
-    "require_samples",
-    "warn_of_bounds",
-    "warn_of_result",
-    "warn_of_slow_derivatives",
-]
-
 # Pairs of positions for each position of an image, from which on torch is far behind
 # compiled code. Sums of a few networks that flatten their maps have less.
 FEW_DISPLACEMENTS = 4

@@ -36,8 +36,6 @@ from skconvgp.metrics import (
     negative_log_predictive_density,
 )
 
-__all__ = ["SelectionReport", "selection_report"]
-
 Candidates: TypeAlias = Mapping[str, Any] | Sequence[Any] | Kernel
 
 OWNER = "selection_report"

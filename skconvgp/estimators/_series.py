@@ -12,8 +12,6 @@ from skconvgp.kernels import Elementwise, Kernel
 from skconvgp.kernels._quadrature import series_error
 from skconvgp.processes import Basis
 
-__all__ = ["warn_of_prior", "warn_of_series"]
-
 LARGEST_ERROR = 1e-3  # of variances
 AT_ONCE = 64  # images
 

@@ -20,8 +20,6 @@ from skconvgp.flows._kernel_search import Learned
 from skconvgp.inference import UNINFORMED
 from skconvgp.processes import LabelModel, Parts, Planner, Problem, Settings
 
-__all__ = ["amplitude_of", "noise_of", "parts_of", "settings_of"]
-
 
 def parts_of(
     estimator: Any,

@@ -10,15 +10,6 @@ from skconvgp._typing import FloatArray
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.inference import UNINFORMED
 
-__all__ = [
-    "in_units",
-    "require_range",
-    "scale_targets",
-    "target_columns",
-    "varied",
-    "warn_of_constants",
-]
-
 # Largest targets whose squares, and the sums of these, are finite numbers.
 LARGEST_TARGET = 1e150
 # Differences of targets whose squares are rounded, or zero.

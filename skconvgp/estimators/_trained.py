@@ -7,8 +7,6 @@ from sklearn.utils import Tags
 from skconvgp.estimators._callbacks import BaseCallbacks
 from skconvgp.estimators._versions import with_version, without_version
 
-__all__ = ["TrainedEstimator"]
-
 
 class TrainedEstimator(BaseCallbacks):
     """An estimator that trains networks on samples or images, from a random start."""

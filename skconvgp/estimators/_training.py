@@ -18,19 +18,6 @@ from skconvgp._typing import ImageShape
 from skconvgp.engine import rows_to_tensor, to_numpy
 from skconvgp.estimators._resolve import reject, resolve_flag
 
-__all__ = [
-    "A_MAKER",
-    "EPOCH",
-    "hold_out",
-    "images_or_rows",
-    "made_module",
-    "makes_modules",
-    "require_outputs",
-    "resolve_held_out",
-    "resolve_positive",
-    "resolve_validation",
-]
-
 EPOCH = "epoch"  # name of the task that callbacks are told of
 A_MAKER = (
     "a callable without arguments that returns a module (not the module, but "

@@ -45,8 +45,6 @@ from skconvgp.flows._field import WarpStep
 from skconvgp.kernels._feature_maps import FEATURE_MAPS
 from skconvgp.linalg import BoundedInverse, DenseGram, LowRankPlusDiagonal
 
-__all__ = ["SKOPS_TRUSTED_TYPES"]
-
 # Classes that a fitted process consists of.
 KEPT = [
     "CodedLabels",

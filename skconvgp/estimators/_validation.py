@@ -21,23 +21,6 @@ from skconvgp.exceptions import ImageShapeWarning
 from skconvgp.kernels import Kernel
 from skconvgp.kernels._architectures import idle_settings
 
-__all__ = [
-    "channels_are_first",
-    "check_same_shape",
-    "check_weights",
-    "has_channels_last",
-    "make_generator",
-    "normalize_shape",
-    "random_source",
-    "read_shape",
-    "require_channels_first",
-    "require_many",
-    "require_symmetric",
-    "resolve_image_shape",
-    "shape_of_rows",
-    "warn_of_idle",
-]
-
 SMALLEST_SQUARE = 8  # smallest side of an image that a flat row is read as
 IMAGE_CHANNELS = (1, 3)
 ASYMMETRY = 1e-5  # of the largest entry: what rounding in float32 may leave

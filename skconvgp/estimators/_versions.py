@@ -6,8 +6,6 @@ from typing import Any
 
 from skconvgp.exceptions import VersionMismatchWarning
 
-__all__ = ["with_version", "without_version"]
-
 VERSION_KEY = "_skconvgp_version"
 
 

@@ -14,8 +14,6 @@ from skconvgp.engine import rows_to_tensor, to_numpy
 from skconvgp.estimators._validation import channels_are_first
 from skconvgp.image_maps import PixelMap, Scattering
 
-__all__ = ["TransformedView", "TransformerFit"]
-
 
 @dataclass(frozen=True)
 class TransformedView:

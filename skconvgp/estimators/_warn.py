@@ -8,8 +8,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-__all__ = ["ask_each", "warn_caller", "warn_once", "warnings_concern"]
-
 Answer = TypeVar("Answer")
 
 # This package, and what scikit-learn wraps around a `fit` that has callbacks.

@@ -55,8 +55,6 @@ from skconvgp.flows._warp import Flow, keeps_order
 from skconvgp.kernels import Kernel, rbf
 from skconvgp.processes import KernelPrior
 
-__all__ = ["KernelFlowsWarp"]
-
 AUTO_BATCH = 128
 # With less, rounding errors of the factorisation move the points:
 # docs/maths.rst, "Flows of points"

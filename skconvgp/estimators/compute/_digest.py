@@ -16,8 +16,6 @@ from torch import Tensor
 from skconvgp.engine import to_numpy
 from skconvgp.estimators.compute._libraries import library_of, name_in_library
 
-__all__ = ["UnknownValueError", "digest_of"]
-
 PLAIN = {type(None), bool, int, float, complex, str, bytes, range, type(Ellipsis)}
 PLAIN |= {type(NotImplemented), torch.dtype, torch.device}
 SEQUENCES = (tuple, list)

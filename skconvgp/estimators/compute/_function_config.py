@@ -21,12 +21,6 @@ from skconvgp.estimators._resolve import (
 from skconvgp.estimators.compute._parallel import make_runner
 from skconvgp.kernels import Kernel
 
-__all__ = [
-    "backend_choice",
-    "find_placement",
-    "make_config",
-]
-
 GPU = torch.device("cuda")
 
 

@@ -22,8 +22,6 @@ from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._digest import UnknownValueError, digest_of
 from skconvgp.kernels import Kernel
 
-__all__ = ["find_cache", "resolve_cache_dir", "warn_of_unknown"]
-
 PACKAGE = Path(__file__).parents[2]
 CODE = {".py", ".cpp", ".hpp", ".so", ".pyd"}
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # in reprs; differs in each run

@@ -9,8 +9,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-__all__ = ["library_of", "name_in_library"]
-
 PYTHON = f"python {sys.version_info.major}.{sys.version_info.minor}"
 # Their versions identify them wherever they are installed. The code of this package is
 # in the name of a cache anyway.

@@ -16,8 +16,6 @@ from skconvgp._threads import allowed_threads, limit_this_thread, run_small
 from skconvgp.engine import count_gpus, finish_on_gpu, use_gpu
 from skconvgp.estimators.compute._parcels import Parcels, open_parcel
 
-__all__ = ["make_runner"]
-
 Result = TypeVar("Result")
 
 

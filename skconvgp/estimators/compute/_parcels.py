@@ -13,8 +13,6 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from skconvgp.engine import to_numpy
 
-__all__ = ["Parcels", "open_parcel"]
-
 SMALLEST = 1000  # bytes; joblib sends larger arguments to a cluster separately
 
 

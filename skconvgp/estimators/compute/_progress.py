@@ -5,8 +5,6 @@ import time
 
 from skconvgp.estimators._warn import warn_caller
 
-__all__ = ["FLOW_STEPS", "PAIRS", "STEPS", "FitLine", "ProgressLine"]
-
 PAIRS, STEPS = "pairs", "steps"  # what most computations count, and searches
 FLOW_STEPS = "flow steps"  # of samples that move, which are taken to the last one
 INTERVAL = 0.5  # seconds between two lines

@@ -40,8 +40,6 @@ from skconvgp.processes import (
     Run,
 )
 
-__all__ = ["EstimatorResources", "find_device", "require_device"]
-
 HOST = torch.device("cpu")
 AnyKernel = TypeVar("AnyKernel", KernelPrior, PatchPrior)
 

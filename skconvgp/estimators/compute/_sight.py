@@ -14,8 +14,6 @@ from skconvgp.estimators.compute._steep import different_samples
 from skconvgp.exceptions import ScaleWarning
 from skconvgp.kernels import Kernel, PatchKernel
 
-__all__ = ["warn_of_blindness"]
-
 TRIED = 4  # samples
 # A pair of more positions than this takes torch too long to try.
 MANY_POSITION_PAIRS = 2**16

@@ -9,8 +9,6 @@ from skconvgp.backends import choose_backend
 from skconvgp.kernels import Kernel
 from skconvgp.kernels._map_layer import has_tangent_kernel
 
-__all__ = ["different_samples", "why_double"]
-
 TRIED = 4  # samples
 DRAWN = 32  # samples among which these are looked for
 # If a pair has at most so many positions, all samples are tried at once. All pairs of

@@ -39,8 +39,6 @@ from skconvgp.estimators.functions._pairs import (
 )
 from skconvgp.kernels import Kernel
 
-__all__ = ["gram_gradient", "gram_vjp"]
-
 REMEDY = "use fewer samples, or `gram_vjp`, which stores no derivatives of K."
 
 

@@ -34,8 +34,6 @@ from skconvgp.estimators.compute._steep import why_double
 from skconvgp.estimators.functions._pairs import covariances, read_pairs
 from skconvgp.kernels import Kernel
 
-__all__ = ["gram_diag", "gram_matrix"]
-
 OWNER = "gram_matrix"  # of settings, in messages
 
 

@@ -21,8 +21,6 @@ from skconvgp.estimators._scale import require_squares
 from skconvgp.estimators._validation import require_channels_first, shape_of_rows
 from skconvgp.kernels import Kernel
 
-__all__ = ["Pairs", "covariances", "read_pairs", "require_finite"]
-
 
 @dataclass(frozen=True)
 class Pairs:

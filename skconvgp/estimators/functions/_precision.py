@@ -18,8 +18,6 @@ from skconvgp.exceptions import NotPSDError
 from skconvgp.kernels import convnet
 from skconvgp.linalg import shifted_cholesky_
 
-__all__ = ["PrecisionReport", "check_precision"]
-
 CPU = torch.device("cpu")
 KERNEL = convnet(depth=3, kernel_size=5)
 N_IMAGES, IMAGE_SHAPE = 32, (1, 12, 12)

@@ -12,8 +12,6 @@ from skconvgp.estimators.functions._gradients import gram_gradient
 from skconvgp.estimators.functions._gram import gram_diag, gram_matrix
 from skconvgp.kernels import Kernel
 
-__all__ = ["NetworkKernel", "as_sklearn_kernel"]
-
 
 @public
 def as_sklearn_kernel(kernel: Kernel, image_shape: object = "auto") -> "NetworkKernel":
