@@ -50,12 +50,13 @@ TESTS ?=
 # pictures, data sets, linear algebra. And what the package does without its extension.
 OLDEST_TESTS ?= tests/test_common.py tests/test_parts.py tests/datasets tests/display \
     tests/metrics tests/linalg tests/flows/test_bayesian.py \
-    $(addprefix tests/estimators/test_,ecosystem.py inputs.py persistence.py \
-    precomputed.py sklearn_kernel.py threads.py versions.py weights.py)
+    $(addprefix tests/estimators/,compute/test_threads.py functions/test_sklearn_kernel.py \
+    images/test_versions.py test_ecosystem.py test_inputs.py test_persistence.py \
+    test_precomputed.py test_weights.py)
 PURE_TESTS ?= tests/backends/test_choose.py tests/backends/test_reference.py \
     tests/backends/test_program.py tests/backends/test_pullback.py \
-    tests/backends/test_patch_responses.py tests/estimators/test_gram.py \
-    tests/estimators/test_backend.py
+    tests/backends/test_patch_responses.py tests/estimators/functions/test_gram.py \
+    tests/estimators/compute/test_backend.py
 SANITIZE_TESTS ?= tests/backends/test_fused.py tests/backends/test_fused_malformed.py \
     tests/backends/test_fused_tangents.py tests/backends/test_fused_pools.py \
     tests/backends/test_patch_responses.py
@@ -127,7 +128,7 @@ test: $(VENV)/.ready-test
 	$(TEST_ENV) $(BIN) $(PYTEST) $(ONLY) $(TESTS) $(ARGS)
 
 # All tests, with coverage, in every environment, and every page of the gallery.
-ALL = ONLY= ONLY_OLDEST= OLDEST_TESTS= PURE_TESTS="tests/backends tests/estimators/test_gram.py \
+ALL = ONLY= ONLY_OLDEST= OLDEST_TESTS= PURE_TESTS="tests/backends tests/estimators/functions/test_gram.py \
     tests/test_common.py" SANITIZE_TESTS="$(wildcard tests/backends/test_fused*.py)" \
     SANITIZE_WIDE=ON VENV_SANITIZE=.venv-sanitize-wide \
     LANES_TESTS="$(addprefix tests/backends/test_,fused.py fused_bits.py fused_fuzz.py \

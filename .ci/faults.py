@@ -40,14 +40,17 @@ FLOORS = {
     "completion": ["contracts/test_completion_contract.py", "estimators"],
     "solvers": ["contracts/test_solver_contract.py", "estimators/test_solving.py"],
     "likelihoods": ["contracts/test_likelihood_contract.py", "estimators"],
-    "backends": ["engine", "estimators/test_gram.py"],
-    "engine": ["estimators/test_gram.py", "estimators/test_cache_dir.py"],
+    "backends": ["engine", "estimators/functions/test_gram.py"],
+    "engine": [
+        "estimators/functions/test_gram.py",
+        "estimators/compute/test_cache_dir.py",
+    ],
     "inference": ["estimators"],
     "processes": ["contracts", "estimators", "inference"],
     "flows": ["contracts", "estimators/test_flows.py", "estimators/test_warp.py"],
     "estimators": ["test_common.py"],
     "metrics": [],
-    "networks": ["estimators/test_networks.py", "contracts"],
+    "networks": ["estimators/networks/test_networks.py", "contracts"],
     "image_maps": ["transforms"],
     "transforms": ["image_maps"],
 }
@@ -59,11 +62,15 @@ AREAS = {
     ),
     "patches": (
         ["processes/_patch*.py", "processes/_inducing*.py", "kernels/_patch*.py"],
-        ["kernels/test_patches.py", "estimators/test_patch*.py", "contracts"],
+        ["kernels/test_patches.py", "estimators/patches", "contracts"],
     ),
     "images": (
         ["processes/_part*.py", "estimators/_image*.py", "estimators/_mixture*.py"],
-        ["processes", "estimators/test_images.py", "estimators/test_part*.py"],
+        [
+            "processes",
+            "estimators/images/test_images.py",
+            "estimators/images/test_part*.py",
+        ],
     ),
     "scattering": (
         ["image_maps/*.py", "transforms/*.py"],
@@ -79,15 +86,19 @@ AREAS = {
     ),
     "flows": (
         ["flows/_patch*.py", "flows/_field.py", "flows/_warp.py", "flows/_stacks.py"],
-        ["flows", "estimators/test_warp.py", "estimators/test_patches_learning.py"],
+        [
+            "flows",
+            "estimators/test_warp.py",
+            "estimators/patches/test_patches_learning.py",
+        ],
     ),
     "encoder": (
         ["networks/_cod*.py", "networks/_enc*.py", "estimators/_encoder*.py"],
-        ["estimators/test_encoder.py", "networks"],
+        ["estimators/networks/test_encoder.py", "networks"],
     ),
     "networks": (
         ["networks/_[bprst]*.py", "networks/_estimates.py", "estimators/_network*.py"],
-        ["networks", "estimators/test_network*.py"],
+        ["networks", "estimators/networks"],
     ),
     "labels": (
         ["likelihoods/_beta.py", "likelihoods/_dirichlet.py", "processes/*label*.py"],

@@ -111,7 +111,7 @@ def test_the_estimate_of_a_module_is_an_upper_bound_that_is_near():
     setup = """
 import numpy as np
 from skconvgp import BayesianNetworkRegressor
-from tests.estimators.test_network_memory import small_module
+from tests.estimators.networks.test_network_memory import small_module
 
 def fit(n, n_draws):
     X = np.random.default_rng(0).normal(size=(n, 1, 14, 14))

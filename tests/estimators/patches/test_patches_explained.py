@@ -5,7 +5,12 @@ import pytest
 
 from skconvgp import PatchGPClassifier, PatchGPRegressor, gram_diag
 from skconvgp.kernels import PatchKernel, rbf
-from tests.estimators.test_patches import explained, images, kernel, some_patches
+from tests.estimators.patches.test_patches import (
+    explained,
+    images,
+    kernel,
+    some_patches,
+)
 from tests.helpers.estimators import all_digits
 
 FAR = PatchKernel(rbf(0.2), patch_size=3, location_lengthscale=None)
