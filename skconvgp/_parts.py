@@ -160,10 +160,12 @@ def _settings(part: Part) -> list[dataclasses.Field[object]]:
 
 def distinct(parts: tuple[Any, ...]) -> tuple[Any, ...]:
     """Copy repeated parts, so that setting a parameter of one changes no other."""
-    return tuple(
-        copy.deepcopy(part) if any(part is other for other in parts[:i]) else part
-        for i, part in enumerate(parts)
-    )
+    seen: set[int] = set()
+    found = []
+    for part in parts:
+        found.append(copy.deepcopy(part) if id(part) in seen else part)
+        seen.add(id(part))
+    return tuple(found)
 
 
 def same_settings(one: Part, two: Part) -> bool:

@@ -155,7 +155,7 @@ def _chain(graph: Graph, chain: Sequential | Residual, value: Map) -> Map:
 
 
 def _named_network(graph: Graph, network: Network, value: Map) -> Map:
-    return _chain(graph, network.layers, value)
+    return _chain(graph, network.built, value)
 
 
 def _residual(graph: Graph, layer: Residual, value: Map) -> Map:

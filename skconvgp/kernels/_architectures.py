@@ -1,5 +1,6 @@
 """Named networks, built only from layers; each expands when it is used."""
 
+import functools
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,18 +23,7 @@ from skconvgp.kernels._linear import Conv2d, Dense, Flatten
 from skconvgp.kernels._map_layer import NNGP, MapLayer, Maps, inner_of
 from skconvgp.kernels._pooling import AvgPool2d, GlobalAvgPool2d
 
-__all__ = [
-    "Network",
-    "conv_layer",
-    "convnet",
-    "dense",
-    "dense_layer",
-    "idle_settings",
-    "residual_convnet",
-    "resnet32",
-    "three_layer_convnet",
-]
-
+PLAIN = {int, float, bool, str, tuple, type(None)}
 LARGEST_DEPTH = 1000  # layers, each of which is an object
 
 
@@ -65,6 +55,14 @@ class Network(Layer):
         layers.kind = self.kind
         return layers
 
+    @property
+    def built(self) -> Sequential:
+        """The layers for these settings, built once: nobody may change them."""
+        names, values = zip(*vars(self).items(), strict=True)
+        if not _are_plain(values):  # tensors of a derivative, wrong settings
+            return self.layers
+        return _layers_of(type(self), names, *values)
+
     def unshared(self) -> Self:
         """Return the same kernel with separate variances for each layer.
 
@@ -82,24 +80,24 @@ class Network(Layer):
     @property
     def is_spatial(self) -> bool:
         """Whether one of the layers distinguishes positions."""
-        return self.layers.is_spatial
+        return self.built.is_spatial
 
     @property
     def map_strides(self) -> tuple[int, int]:
         """Rows and columns of the input for each of the output."""
-        return self.layers.map_strides
+        return self.built.map_strides
 
     def unrolled(self) -> Iterator[Any]:
         """Yield the layers."""
-        return self.layers.unrolled()
+        return self.built.unrolled()
 
     def leaves(self, shape: MapShape) -> Iterator[tuple[Any, MapShape]]:
         """Yield the layers, each with the size of its input."""
-        return self.layers.leaves(shape)
+        return self.built.leaves(shape)
 
     def out_shape(self, shape: MapShape) -> MapShape:
         """Return the size of the map after the last layer; name what does not fit."""
-        layers = self.layers
+        layers = self.built
         try:
             return layers.out_shape(shape)
         except ValueError as error:
@@ -109,11 +107,11 @@ class Network(Layer):
 
     def image_pass(self, var: Tensor) -> tuple[Tensor, Prepared]:
         """Pass variance maps (h, w, n) through all layers."""
-        return self.layers.image_pass(var)
+        return self.built.image_pass(var)
 
     def pair_pass(self, maps: Maps, one: Prepared, two: Prepared) -> Maps:
         """Pass covariance maps through all layers."""
-        return self.layers.pair_pass(maps, one, two)
+        return self.built.pair_pass(maps, one, two)
 
     def _variances(self) -> list[tuple[Scalar, Scalar]]:
         self._check_settings()
@@ -149,6 +147,20 @@ class Network(Layer):
                 f"got {len(value)}: {value!r}."
             )
         require_variance(name, value)
+
+
+@functools.lru_cache(maxsize=64, typed=True)
+def _layers_of(
+    network: type[Network], names: tuple[str, ...], *values: object
+) -> Sequential:
+    """Return the layers of a network with these settings."""
+    return network(**dict(zip(names, values, strict=True))).layers
+
+
+def _are_plain(values: tuple[object, ...]) -> bool:
+    """Return whether settings are numbers, words and None, or tuples of these."""
+    tuples = [value for value in values if type(value) is tuple]
+    return set(map(type, values)) <= PLAIN and all(map(_are_plain, tuples))
 
 
 def idle_settings(kernel: object) -> list[str]:

@@ -219,7 +219,7 @@ def _chain(chain: Sequential | Residual, shape: ImageShape) -> None:
 
 
 def _named_network(network: Network, shape: ImageShape) -> None:
-    _chain(network.layers, shape)
+    _chain(network.built, shape)
 
 
 def _parts(kernel: Sum | Product, shape: ImageShape) -> None:

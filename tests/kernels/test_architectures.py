@@ -3,9 +3,11 @@
 from collections import Counter
 from itertools import pairwise
 
+import numpy as np
 import pytest
 import torch
 
+from skconvgp import gram_matrix
 from skconvgp.kernels import (
     Conv2d,
     Dense,
@@ -225,3 +227,14 @@ def test_wrong_number_of_variances_is_refused():
     message = r"`weight_variance` must have 3 values, readout last, got 2"
     with pytest.raises(ValueError, match=message):
         kernel.check((1, 4, 4))
+
+
+def test_layers_are_built_once_for_given_settings():
+    kernel, X = convnet(depth=2, kernel_size=3), np.ones((2, 1, 4, 4))
+    assert convnet(depth=2, kernel_size=3).built is kernel.built
+    before = gram_matrix(kernel, X)
+    kernel.layers.set_params(layer0__weight_variance=1e3)  # of a chain of one's own
+    np.testing.assert_array_equal(gram_matrix(kernel, X), before)
+    kernel.set_params(weight_variance=5.0)
+    assert kernel.built.get_params()["layer0__weight_variance"] == 45.0
+    assert (gram_matrix(kernel, X) != before).all()
