@@ -20,7 +20,7 @@ from skconvgp import ConvNetGPClassifier
 from tests.helpers.estimators import digits
 from tests.helpers.sources import FILES, PACKAGE, lines_of_code, name_of, nodes_of
 
-MOST_QUESTIONS_OF_KIND = 37  # isinstance or match on classes of processes; at most 8
+MOST_QUESTIONS_OF_KIND = 22  # isinstance or match on classes of processes; at most 8
 MOST_BODIES_OF_LATENT = 2  # 2
 MOST_PLANS = 3  # classes; 1
 MOST_FUNCTIONS_OF_ESTIMATORS = 150  # functions with one as a parameter; at most 20

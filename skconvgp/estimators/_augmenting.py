@@ -80,9 +80,10 @@ def _require_able(
 ) -> KernelPrior:
     """Return the prior; raise for settings that know no versions of images."""
     name = f"augment={estimator.augment!r}"
-    prior, models = samples.prior, parts.models_of(problem)
-    if not isinstance(prior, KernelPrior):
-        raise ValueError(  # noqa: TRY004  (a wrong combination, not a wrong type)
+    models = parts.models_of(problem)
+    prior: KernelPrior | None = samples.prior.kernel_prior
+    if prior is None:
+        raise ValueError(
             f"{name} changes images, and kernel='precomputed' has none: pass a kernel "
             "object, or the Gram matrix of all versions with augment=None."
         )

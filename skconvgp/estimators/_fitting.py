@@ -31,7 +31,7 @@ from skconvgp.flows._kernel_search import (
 )
 from skconvgp.flows._landscape import NOISE_LABEL
 from skconvgp.flows._local_search import LocalSearch
-from skconvgp.processes import KernelPrior, Parts, Planner, Problem
+from skconvgp.processes import Parts, Planner, Problem
 
 STEP = "flow step"
 
@@ -88,8 +88,8 @@ def fit_flows(
             model = copy.copy(estimator)
             # The copy must not advance the random state of the fit.
             model.random_state = copy.deepcopy(estimator.random_state)
-            assert isinstance(samples.prior, KernelPrior)
-            learned = search.learned_at(samples.prior.kernel, step.theta)
+            kernel = samples.prior.kernel_prior.kernel
+            learned = search.learned_at(kernel, step.theta)
             _fit(model, problem, samples, parts, learned)
             if finish is not None:
                 finish(model)
@@ -120,8 +120,7 @@ def _learn(
     search: EvidenceSearch | FlowSearch | LocalSearch,
 ) -> tuple[Learned, FlowResult]:
     """Run a search; warn if it failed."""
-    prior, known = samples.prior, None
-    assert isinstance(prior, KernelPrior)
+    prior, known = samples.prior.kernel_prior, None
     warn_of_slow_derivatives(estimator, prior)
     planner = Planner(prior, parts, EstimatorResources(estimator))
     if isinstance(search, EvidenceSearch | LocalSearch) and search.keeps_noise:
@@ -142,8 +141,7 @@ def _fit(
     """Fit a process, and publish it."""
     resources, prior = EstimatorResources(estimator), samples.prior
     if learned is not None:
-        assert isinstance(prior, KernelPrior)
-        prior = replace(prior, kernel=learned.kernel)
+        prior = replace(prior.kernel_prior, kernel=learned.kernel)
     planner = Planner(prior, parts, resources)
     settings = settings_of(estimator, problem, planner, learned, samples.training)
     plan = planner.plan(problem, settings)

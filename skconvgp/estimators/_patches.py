@@ -30,7 +30,6 @@ from skconvgp.estimators.compute._resources import EstimatorResources
 from skconvgp.estimators.compute._sight import warn_of_blindness
 from skconvgp.likelihoods import Gaussian
 from skconvgp.processes import (
-    KernelPrior,
     LabelModel,
     NoisyModel,
     Problem,
@@ -80,8 +79,8 @@ def fit_patches(
         Variational inference, if it is asked for.
     """
     noisy = tuple(require_targets(model) for model in models)
-    prior, resources = samples.prior, EstimatorResources(estimator)
-    if not isinstance(prior, KernelPrior):
+    prior, resources = samples.prior.kernel_prior, EstimatorResources(estimator)
+    if prior is None:
         refuse_kernel(estimator, PRECOMPUTED)
     choices = resolve_terms(estimator, prior.kernel, prior.image_shape)
     noise = noise_of(

@@ -246,7 +246,7 @@ def require_free(
     has_more : bool, default=False
         Whether more than hyperparameters is learned, so that none need be free.
     """
-    if not isinstance(prior, KernelPrior):
+    if prior.kernel_prior is None:
         reject(
             estimator,
             "kernel",
@@ -254,7 +254,7 @@ def require_free(
             "hyperparameters to learn",
             estimator.kernel,
         )
-    kernel: Kernel = prior.kernel
+    kernel: Kernel = prior.kernel_prior.kernel
     free = [item for item in kernel.hyperparameters if item.is_free]
     if not (free or has_more):
         raise ValueError(

@@ -53,7 +53,6 @@ from skconvgp.flows._batches import Batches
 from skconvgp.flows._field import PointKernel, travel
 from skconvgp.flows._warp import Flow, keeps_order
 from skconvgp.kernels import Kernel, rbf
-from skconvgp.processes import KernelPrior
 
 AUTO_BATCH = 128
 # With less, rounding errors of the factorisation move the points:
@@ -342,8 +341,7 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
 
     def _keep_kernels(self, samples: Samples) -> None:
         """Set the fitted kernels, and the scale of the samples."""
-        prior = samples.prior
-        assert isinstance(prior, KernelPrior)
+        prior = samples.prior.kernel_prior
         self.kernel_ = prior.kernel
         field_kernel = self.field_kernel or self.kernel_
         warn_of_idle(field_kernel)

@@ -12,13 +12,14 @@ from skconvgp.processes._prior import KernelPrior, PlainPrior
 
 def coarsened(coarsening: CoarseKernel, prior: PlainPrior) -> KernelPrior:
     """Return the prior of a cheaper kernel, or of the kernel on smaller images."""
-    if not isinstance(prior, KernelPrior):
-        raise ValueError(  # noqa: TRY004  (a wrong combination, not a wrong type)
+    samples: KernelPrior | None = prior.kernel_prior
+    if samples is None:
+        raise ValueError(
             f"{coarsening!r} needs a kernel that looks at images, got 'precomputed'."
         )
     if coarsening.kernel is None:  # otherwise the given kernel is not coarsened
-        _require_spatial(coarsening, prior.kernel)
-    kernel, shape = coarsening.coarsen(prior.kernel), prior.image_shape
+        _require_spatial(coarsening, samples.kernel)
+    kernel, shape = coarsening.coarsen(samples.kernel), samples.image_shape
     if coarsening.pool > min(shape[1:]):
         is_vector = shape[1:] == (1, 1)
         remedy = "rows are read as vectors, set `image_shape`"
@@ -27,7 +28,7 @@ def coarsened(coarsening: CoarseKernel, prior: PlainPrior) -> KernelPrior:
             f"pixels, more than images of shape {shape!r} have: "
             f"{remedy if is_vector else 'lower `pool`'}."
         )
-    coarse = replace(prior, kernel=kernel, pool=coarsening.pool)
+    coarse = replace(samples, kernel=kernel, pool=coarsening.pool)
     try:
         if isinstance(kernel, Kernel):
             kernel.check(coarse.map_shape)

@@ -20,7 +20,7 @@ from skconvgp.engine import (
 from skconvgp.exceptions import CompletionError
 from skconvgp.inference import EqualInputs
 from skconvgp.processes._facts import Fact, Unexplained, Unfinished
-from skconvgp.processes._prior import KernelPrior, PlainPrior
+from skconvgp.processes._prior import PlainPrior
 from skconvgp.processes._problem import Problem, Record, entries
 from skconvgp.processes._run import Run, clock
 
@@ -105,7 +105,8 @@ def sample_oracle(
         prior = prior.select(to_numpy(first))
     oracle = prior.cached_oracle(run)
     assert isinstance(oracle, KernelOracle | MatrixOracle)
-    n_position_pairs = prior.n_position_pairs if isinstance(prior, KernelPrior) else 1
+    samples = prior.kernel_prior
+    n_position_pairs = 1 if samples is None else samples.n_position_pairs
     show = run.progress("fit", n_position_pairs, is_part=True)
     return SampleOracle(oracle, prior.precision(run.config), show, n_allowed, codes)
 

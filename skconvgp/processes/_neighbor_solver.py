@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -30,7 +31,7 @@ from skconvgp.inference import (
     without_neighbors,
 )
 from skconvgp.processes._basis import NewRows
-from skconvgp.processes._prior import KernelPrior, PlainPrior
+from skconvgp.processes._prior import PlainPrior
 from skconvgp.processes._run import Run
 
 BEYOND = 1.0001  # radius in units of the farthest neighbour, if no sample is beyond
@@ -116,17 +117,17 @@ class NeighborSolver:
         rows = samples.rows
         shape, k = (len(rows), len(self.targets)), self.n_neighbors
         budget = self.run.config.memory_budget
-        if isinstance(self.prior, KernelPrior):
-            oracle, new = (
-                self.prior.oracle(self.run, self.label),
-                rows_to_tensor(rows).__getitem__,
-            )
+        prior = self.prior.kernel_prior
+        if prior is not None:
+            oracle = prior.oracle(self.run, self.label)
+            new = rows_to_tensor(rows).__getitem__
             found = nearest(self._similarities(new), shape, self.n_searched, budget)
             near, weights = self._weighed(found, new)
-            images = self.prior.images(rows)
+            images = prior.images(rows)
             grams = kernel_neighborhoods(oracle, images.__getitem__, near)
             return Neighborhoods(near, grams, weights)
-        matrix, columns = self.prior.oracle(self.run, self.label), self.prior.indices
+        matrix: Any = self.prior.oracle(self.run, self.label)
+        columns = self.prior.indices
 
         def cross(part: slice) -> Tensor:
             return rows_to_tensor(rows[part][:, columns])
@@ -149,9 +150,10 @@ class NeighborSolver:
             indices=indices,
             only_earlier=only_earlier,
         )
-        if isinstance(self.prior, KernelPrior):
-            oracle = self.prior.oracle(self.run, "fit")
-            points, images = rows_to_tensor(self.prior.rows), oracle.images
+        prior = self.prior.kernel_prior
+        if prior is not None:
+            oracle = prior.oracle(self.run, "fit")
+            points, images = rows_to_tensor(prior.rows), oracle.images
 
             def new(part: slice) -> Tensor:
                 return points[indices[part]]
@@ -161,10 +163,11 @@ class NeighborSolver:
                 oracle, lambda part: images[indices[part]], near
             )
             return Neighborhoods(near, grams, weights)
-        matrix = self.prior.oracle(self.run, "fit")
+        matrix: Any = self.prior.oracle(self.run, "fit")
 
         def cross(part: slice) -> Tensor:
-            return matrix.block(indices[part], None)
+            block: Tensor = matrix.block(indices[part], None)
+            return block
 
         near = find(_correlations(matrix, cross))
         diag = matrix.matrix.diagonal()[indices]

@@ -50,7 +50,6 @@ from skconvgp.processes._labels import KEPT_COPIES, fit_labelled
 from skconvgp.processes._neighbor_solver import is_weighted
 from skconvgp.processes._neighbors import LOCAL_COPIES
 from skconvgp.processes._prior import (
-    KernelPrior,
     PlainPrior,
 )
 from skconvgp.processes._problem import Problem, Record, Settings
@@ -129,7 +128,7 @@ def prepare_fit(
         If `needed` bytes are not free.
     """
     run = run_of_fit(prior.n_samples, needed, placement, resources, remedy)
-    if isinstance(prior, KernelPrior):
+    if prior.kernel_prior is not None:
         prior = resources.with_precision(prior, run)
     return run, prior
 
@@ -320,14 +319,15 @@ class Planner:
         settings: Settings,
     ) -> Plan:
         """Return the plan of a fit by features; draws them, which may raise."""
-        if not isinstance(self.prior, KernelPrior):
-            raise ValueError(  # noqa: TRY004  (a wrong combination, not a wrong type)
+        samples = self.prior.kernel_prior
+        if samples is None:
+            raise ValueError(
                 f"{expansion!r} computes features of the samples, and "
                 "kernel='precomputed' has none: use a kernel object."
             )
         self._require_direct(expansion)
         generator = self.resources.generator
-        prior = expand(expansion, self.prior, generator(), FEATURE_COPIES)
+        prior = expand(expansion, samples, generator(), FEATURE_COPIES)
         n, r = self.prior.n_samples, prior.n_samples
         held = FEATURE_COPIES * (n + r) * r
         # Features do not cover a variance that could be missing.
@@ -348,7 +348,7 @@ class Planner:
                 f"{localization!r} does not choose `noise_variance` by 'evidence': use "
                 "'loo' or a number."
             )
-        if is_weighted(localization) and not isinstance(self.prior, KernelPrior):
+        if is_weighted(localization) and not self.prior.knows_variances:
             raise ValueError(
                 f"{localization!r} weighs neighbours by their distances, which a "
                 "precomputed matrix does not give: use weights='uniform', or a kernel "
@@ -380,10 +380,8 @@ class Planner:
             )
         count = added.n_values(n, self.parts.fraction)
         size = Size(*(held + count for held in astuple(route.size)))
-        assert isinstance(self.prior, KernelPrior)
-        fit_at = partial(
-            fit_sum, coarsening, self.prior, fit, self.parts, self.resources
-        )
+        exact = self.prior.kernel_prior
+        fit_at = partial(fit_sum, coarsening, exact, fit, self.parts, self.resources)
         return Plan(coarse, size, route.solver, fit_at)
 
     def _require_direct(self, strategy: Completion | Expansion) -> None:
