@@ -126,7 +126,8 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         "sghmc", it is None up to 5000 samples and further points, and 512 above.
     max_iter : "auto" or int, default="auto"
         Most epochs; not used by "sghmc". "auto" is 1500 if each step reads all samples,
-        otherwise as many as make 3000 steps, and at least 60.
+        otherwise as many as make 7 steps for each sample, but 1000 at least and 3000 at
+        most, and at least 60 epochs.
     learning_rate : "auto" or float, default="auto"
         Rate of Adam in the first step; it falls as a cosine. With "sghmc" the size of
         all steps. "auto" is 0.03, and 0.01 for "sghmc".

@@ -47,8 +47,10 @@ BATCHES_OF_EPOCH, LEAST_BATCH, MOST_BATCH = 50, 64, 128
 MOST_AT_ONCE, KERNEL_BATCH = 5000, 512
 # By default the rate of Adam, and the size of the steps of chains.
 TRAINING_RATE, CHAIN_RATE = 3e-2, 1e-2
-# Epochs by default: some steps, or of small batches more, and epochs at least.
-STEPS_OF_ALL, STEPS_OF_BATCHES, LEAST_EPOCHS = 1500, 3000, 60
+# Epochs by default: some steps, or of small batches as many as fit the number of
+# samples, and epochs at least.
+STEPS_OF_ALL, LEAST_EPOCHS = 1500, 60
+STEPS_OF_A_SAMPLE, LEAST_STEPS, USUAL_STEPS = 7, 1000, 3000
 # Fewer held-out samples than that say too little of probabilities, and of a noise.
 LEAST_FOR_LABELS, LEAST_FOR_NOISE = 20, 50
 LARGEST_VARIANCE = 1e30  # outputs are then still numbers in single precision
@@ -148,7 +150,8 @@ def _epochs(batch_size: int | None, n_rows: int) -> int:
     if batch_size is None or batch_size >= n_rows:
         return STEPS_OF_ALL
     n_batches = -(-n_rows // batch_size)
-    return max(-(-STEPS_OF_BATCHES // n_batches), LEAST_EPOCHS)
+    n_steps = min(max(STEPS_OF_A_SAMPLE * n_rows, LEAST_STEPS), USUAL_STEPS)
+    return max(-(-n_steps // n_batches), LEAST_EPOCHS)
 
 
 def effective_number(weights: FloatArray) -> float:
