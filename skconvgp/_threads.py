@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, partial
 from pathlib import Path
 from threading import Lock, Thread, local
@@ -26,7 +26,7 @@ __all__ = [
     "on_threads",
     "one_thread",
     "run_small",
-    "search_on_one_thread",
+    "small_on_one_thread",
     "threads_for",
 ]
 
@@ -155,13 +155,13 @@ class _OpenBLAS:
 _OPENBLAS = _OpenBLAS()
 
 
-def search_on_one_thread() -> AbstractContextManager[None]:
-    """Let searches of scipy use one thread for their small matrices.
+def small_on_one_thread(operations: float = 0.0) -> AbstractContextManager[None]:
+    """Let functions of scipy use one thread, unless their operations are large.
 
     SciPy's OpenBLAS takes two threads for matrices of 20 rows, and the second one waits
     for the next matrix on a core that others need.
     """
-    return _OPENBLAS.one_thread()
+    return _OPENBLAS.one_thread() if operations < LARGE else nullcontext()
 
 
 @cache

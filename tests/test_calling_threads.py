@@ -14,7 +14,7 @@ from skconvgp._threads import (
     on_threads,
     one_thread,
     run_small,
-    search_on_one_thread,
+    small_on_one_thread,
     threads_for,
 )
 
@@ -110,10 +110,12 @@ def test_openblas_has_its_threads_back_when_the_last_search_ends(monkeypatch):
 
     library = Library()
     monkeypatch.setattr(_threads, "_openblas", lambda: [library])
-    first, second = search_on_one_thread(), search_on_one_thread()
+    first, second = small_on_one_thread(), small_on_one_thread()
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)
     assert library.n_threads == 1
     second.__exit__(None, None, None)
     assert library.n_threads == 5
+    with small_on_one_thread(LARGE):
+        assert library.n_threads == 5

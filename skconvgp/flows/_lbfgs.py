@@ -11,7 +11,7 @@ from torch import Generator
 from skconvgp._parts import Part
 from skconvgp._protocols import Landscape, OptimizerResult, Step
 from skconvgp._settings import is_int, is_number, require
-from skconvgp._threads import search_on_one_thread
+from skconvgp._threads import small_on_one_thread
 from skconvgp._typing import FloatArray
 from skconvgp.flows._search import (
     ALL_DONE,
@@ -105,7 +105,7 @@ class LBFGS(Part):
         """Run scipy's search; return why it stopped."""
         options = {"maxiter": self.max_iter, "ftol": self.tolerance}
         try:
-            with search_on_one_thread():
+            with small_on_one_thread():
                 result = minimize(
                     objective.evaluate,
                     objective.best.theta,

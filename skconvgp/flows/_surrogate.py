@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from torch import Generator, Tensor
 
 from skconvgp._tensors import normals, reals, uniforms
-from skconvgp._threads import search_on_one_thread
+from skconvgp._threads import small_on_one_thread
 from skconvgp._typing import FloatArray
 from skconvgp.kernels import matern
 from skconvgp.linalg import (
@@ -126,7 +126,7 @@ def _best_fit(points: Tensor, values: Tensor) -> _Fit:
 
     def fit_from(length: float) -> _Fit:
         start = np.log([length] * p + [START_NOISE])
-        with search_on_one_thread():
+        with small_on_one_thread():
             result = minimize(
                 neg_evidence, start, jac=True, method="L-BFGS-B", bounds=bounds
             )

@@ -53,7 +53,17 @@ def median_distance(vectors: Tensor) -> float:
     chosen = smallest_digests(vectors, MEDIAN_ROWS)
     distances = torch.pdist(vectors[chosen].to(torch.float64))
     apart = distances[distances > 0.0]
-    return float(apart.quantile(0.5)) if len(apart) else 1.0
+    return _median(apart) if len(apart) else 1.0
+
+
+def _median(values: Tensor) -> float:
+    """Return the median, without the whole order."""
+    middle = (len(values) + 1) // 2
+    lower = values.kthvalue(middle).values
+    above = values > lower
+    if len(values) % 2 or len(values) - int(above.sum()) > middle:
+        return float(lower)
+    return float(lower.lerp(values[above].min(), 0.5))
 
 
 def smallest_digests(vectors: Tensor, count: int) -> Tensor:

@@ -10,7 +10,7 @@ from scipy.optimize import minimize, root
 from torch import Tensor
 
 from skconvgp._protocols import Calibration
-from skconvgp._threads import search_on_one_thread
+from skconvgp._threads import small_on_one_thread
 from skconvgp._typing import FloatArray
 
 __all__ = ["fit_calibration"]
@@ -71,7 +71,7 @@ def _most_probable(posterior: "_Posterior") -> FloatArray:
     usual = posterior.usual
     floored = usual.copy()
     floored[3] = math.log(LARGE_ODDS)
-    with search_on_one_thread():
+    with small_on_one_thread():
         ends = [
             minimize(
                 posterior.value_and_slope,

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import minimize
 from torch import Tensor
 
-from skconvgp._threads import search_on_one_thread
+from skconvgp._threads import small_on_one_thread
 from skconvgp._typing import FloatArray
 from skconvgp.engine import to_numpy, to_tensor
 from skconvgp.linalg import gaussian_transport
@@ -40,7 +40,7 @@ def match_covariance(
         gradient = np.einsum("ij,ijp->p", to_numpy(slope), slopes)
         return square / len(target), gradient / len(target)
 
-    with search_on_one_thread():
+    with small_on_one_thread():
         found = minimize(
             loss,
             start,

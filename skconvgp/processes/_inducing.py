@@ -17,6 +17,7 @@ from scipy.cluster.vq import kmeans2
 from torch import Generator, Tensor
 
 from skconvgp._tensors import permutation, random_ints, reals, uniforms
+from skconvgp._threads import small_on_one_thread
 from skconvgp._typing import FloatArray, ImageShape, Scalar
 from skconvgp.backends import Responses, ResponsesChoice, choose_responses
 from skconvgp.engine import require_memory, slices, to_numpy, to_tensor
@@ -280,12 +281,13 @@ def choose_patches(
     _require_squares(different)
     common = int(counts.argmax())
     has_background = int(counts[common]) > SHARE_OF_BACKGROUND * len(sampled)
-    with warnings.catch_warnings():
+    n_centres = max(1, n_patches - has_background)
+    with warnings.catch_warnings(), small_on_one_thread(n_centres * sampled.size):
         # A cluster that has become empty keeps its centre, which is good enough.
         warnings.simplefilter("ignore", UserWarning)
         chosen, _ = kmeans2(
             different[order],
-            max(1, n_patches - has_background),
+            n_centres,
             iter=LLOYD_ROUNDS,
             minit="points",
             seed=int(random_ints(2**31, (1,), generator)),
