@@ -52,7 +52,8 @@ def median_distance(vectors: Tensor) -> float:
     """
     chosen = smallest_digests(vectors, MEDIAN_ROWS)
     distances = torch.pdist(vectors[chosen].to(torch.float64))
-    apart = distances[distances > 0.0]
+    is_apart = distances > 0.0
+    apart = distances if bool(is_apart.all()) else distances[is_apart]
     return _median(apart) if len(apart) else 1.0
 
 
