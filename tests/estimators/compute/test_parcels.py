@@ -43,7 +43,8 @@ def oracle(kernel, runner, memory_budget):
 
 @pytest.mark.parametrize("budget", [2**18, 2**21])
 @pytest.mark.parametrize("kernel", [convnet(depth=1, kernel_size=3), rbf(4.0)])
-def test_images_and_tables_are_sent_once(kernel, budget):
+def test_images_and_tables_are_sent_once(kernel, budget, monkeypatch):
+    monkeypatch.setattr("skconvgp.engine._plan.SMALL_BYTES", 0)  # several blocks
     expected = oracle(kernel, lambda jobs: (job() for job in jobs), budget).gram()
     postman = Postman()
     gram = oracle(kernel, postman, budget).gram()
