@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import Generator, Tensor
 
 from skconvgp._tensors import normals
+from skconvgp._threads import LARGE, threads_for
 from skconvgp.engine import (
     Placement,
     compute_at,
@@ -124,7 +125,8 @@ def fit_encoder(estimator: Any, settings: EncoderSettings, data: CodedSamples) -
         progress(epoch.index + 1, epoch.total)
         return tasks.step(EPOCH)
 
-    fitted = compute_at(placement, partial(work.fit, watch=watch))
+    with threads_for(LARGE if encoder.is_spatial else 0.0):  # convolutions are large
+        fitted = compute_at(placement, partial(work.fit, watch=watch))
     tasks.end()
     _judge_bits(fitted.n_constant, settings)
     estimator.encoder_, estimator.head_ = fitted.values, fitted.head
@@ -149,7 +151,9 @@ def logits_in_blocks(
     width = inputs[0].numel() * (GROWTH if encoder.is_spatial else 1)
     with torch.no_grad():
         for block in slices(len(inputs), max(1, BLOCK // width)):
-            yield encoder.logits(values, inputs[block].to(like))
+            with threads_for(LARGE if encoder.is_spatial else 0.0):
+                logits = encoder.logits(values, inputs[block].to(like))
+            yield logits
 
 
 class _Work:
