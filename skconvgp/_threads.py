@@ -166,8 +166,15 @@ def small_on_one_thread(operations: float = 0.0) -> AbstractContextManager[None]
 
 @cache
 def _openblas() -> list[LibController]:
+    """Return scipy's libraries; numpy's, which others compute with, only if shared."""
     controller = ThreadpoolController().select(internal_api="openblas")
-    return list(controller.lib_controllers)
+    every = list(controller.lib_controllers)
+    own = [one for one in every if _is_of_scipy(Path(one.filepath))]
+    return own or every
+
+
+def _is_of_scipy(library: Path) -> bool:
+    return any(part.startswith("scipy") for part in library.parts)
 
 
 def _set_each(numbers: Iterable[tuple[LibController, int]]) -> None:

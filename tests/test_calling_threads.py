@@ -98,6 +98,27 @@ def test_small_work_leaves_the_jobs_that_are_worth_threads(monkeypatch):
     assert len(list(jobs)) == 1
 
 
+def test_openblas_of_numpy_is_left_alone_where_scipy_has_its_own(monkeypatch):
+    class Library:
+        def __init__(self, filepath):
+            self.filepath = filepath
+
+    class Controller:
+        def select(self, **_):
+            return self
+
+    site = "/opt/lib/python3.12/site-packages"
+    scipy, numpy = (
+        Library(f"{site}/{name}.libs/libscipy_openblas-1.so")
+        for name in ("scipy", "numpy")
+    )
+    shared = Library("/opt/lib/libopenblas.so")
+    monkeypatch.setattr(_threads, "ThreadpoolController", Controller)
+    for every, limited in (([numpy, scipy], [scipy]), ([shared], [shared])):
+        Controller.lib_controllers = every
+        assert _threads._openblas.__wrapped__() == limited
+
+
 def test_openblas_has_its_threads_back_when_the_last_search_ends(monkeypatch):
     class Library:
         n_threads = 5
