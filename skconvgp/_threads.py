@@ -19,17 +19,6 @@ import joblib
 import torch
 from threadpoolctl import LibController, ThreadpoolController
 
-__all__ = [
-    "allowed_threads",
-    "forbid_threads",
-    "limit_this_thread",
-    "on_threads",
-    "one_thread",
-    "run_small",
-    "small_on_one_thread",
-    "threads_for",
-]
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

@@ -8,8 +8,6 @@ from torch import Generator, Tensor
 from skconvgp._protocols import Batch
 from skconvgp._tensors import permutation, uniforms
 
-__all__ = ["Batches", "spread_order"]
-
 
 @dataclass(frozen=True)
 class Batches:

@@ -19,8 +19,6 @@ from skconvgp._typing import FloatArray
 from skconvgp.flows._search import ALL_DONE, STOPPED, Best
 from skconvgp.flows._surrogate import NativeSurrogate
 
-__all__ = ["BayesianOptimization"]
-
 ACQUISITIONS = ("EI", "LCB", "PI", "gp_hedge")
 FALLBACK = "scikit-optimize is not installed; replaced by expected improvement"
 LARGEST_SEED = 2**31 - 1

@@ -23,8 +23,6 @@ from skconvgp.flows._search import (
     slope,
 )
 
-__all__ = ["Adam", "GradientDescent"]
-
 MOST_UNDEFINED = 10  # steps in a row, after which a search without restarts ends
 EPSILON = 1e-8  # Kingma and Ba, algorithm 1
 

@@ -30,8 +30,6 @@ from skconvgp.exceptions import NotFiniteError, NotPSDError
 from skconvgp.kernels import Kernel
 from skconvgp.linalg import DenseGram
 
-__all__ = ["Evaluator"]
-
 
 @dataclass(frozen=True)
 class Evaluator:

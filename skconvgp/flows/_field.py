@@ -18,8 +18,6 @@ from skconvgp.backends import BackendChoice, choose_pullback
 from skconvgp.engine import KernelOracle, pull_back
 from skconvgp.linalg import cholesky_solve, shifted_cholesky_
 
-__all__ = ["PointKernel", "WarpStep", "fit_field", "integration_times", "travel"]
-
 HOST = torch.device("cpu")
 # Tolerated errors of one adaptive step: relative to the coordinates, and relative to
 # the longest distance that a point moves.

@@ -6,8 +6,6 @@ import numpy as np
 
 from skconvgp._typing import FloatArray
 
-__all__ = ["FlowResult"]
-
 AT_BOUND = 1e-3  # relative distance at which a value counts as the bound
 
 

@@ -12,8 +12,6 @@ from skconvgp._settings import FIXED
 from skconvgp._typing import Bounds
 from skconvgp.exceptions import NotPSDError
 
-__all__ = ["FactoredScore", "IterativeEvidence"]
-
 
 @dataclass(frozen=True)
 class FactoredScore:

@@ -51,8 +51,6 @@ from skconvgp.processes import (
 )
 from skconvgp.solvers import ConjugateGradient
 
-__all__ = ["NOISE_START", "EvidenceSearch", "FlowSearch", "Learned"]
-
 Minimize: TypeAlias = Callable[[BatchLandscape, Generator], OptimizerResult]
 MakeObjective: TypeAlias = Callable[[KernelPrior, Run], Objective | IterativeEvidence]
 

@@ -11,8 +11,6 @@ from skconvgp._protocols import Score
 from skconvgp.exceptions import NotPSDError
 from skconvgp.processes._label_models import LinkModel
 
-__all__ = ["AMPLITUDE_LABEL", "LabelEvidence"]
-
 AMPLITUDE_LABEL = "amplitude"
 START, BOUNDS = 10.0, (1e-3, 1e7)  # of the amplitude
 # Matrices of the size of the Gram matrix that are held beside those of a fit: the Gram

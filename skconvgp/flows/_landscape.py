@@ -25,8 +25,6 @@ from skconvgp.flows._left_out import LeftOutDensity
 from skconvgp.flows._stacks import OneBatch, PartScore, StackEvaluator
 from skconvgp.kernels import Kernel
 
-__all__ = ["BatchLandscape", "Task"]
-
 Watcher: TypeAlias = Callable[[Step], bool]
 
 # Bytes of a Gram matrix with its derivatives up to which both are computed in one pass

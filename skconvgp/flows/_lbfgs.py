@@ -22,8 +22,6 @@ from skconvgp.flows._search import (
     slope,
 )
 
-__all__ = ["LBFGS"]
-
 
 @dataclass(repr=False)
 class LBFGS(Part):

@@ -20,8 +20,6 @@ from skconvgp.exceptions import NotPSDError
 from skconvgp.inference import without_neighbors
 from skconvgp.linalg import back_solve, half_solve, shifted_choleskys
 
-__all__ = ["AT_ONCE", "LeftOutDensity", "mean_variance"]
-
 # Values of the Gram matrices of which copies are made at a time.
 AT_ONCE = 2**20
 

@@ -28,8 +28,6 @@ from skconvgp.processes import (
     left_out_neighborhoods,
 )
 
-__all__ = ["LocalSearch"]
-
 
 @dataclass(frozen=True)
 class LocalSearch:

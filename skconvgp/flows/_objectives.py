@@ -13,8 +13,6 @@ from skconvgp._settings import FIXED, as_bounds, is_number, one_of, require
 from skconvgp._typing import Bounds
 from skconvgp.flows._scores import KINDS, Derived, System, rho_by_size
 
-__all__ = ["WITH_NOISE", "Rho", "rho_path"]
-
 # Kinds that judge predictions, so that the nugget can be learned, too. The others
 # compare norms of functions that pass through the targets.
 WITH_NOISE = ("held_out", "l2", "evidence", "loo_nlpd")

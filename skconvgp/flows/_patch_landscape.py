@@ -42,8 +42,6 @@ from skconvgp.inference import (
 )
 from skconvgp.processes import Run
 
-__all__ = ["PatchLandscape"]
-
 START_NOISES = tuple(10.0**i for i in range(-6, 2))  # of which the best is taken
 WORST = 10.0  # a value for each target that is above those of useful parameters
 BOUND = "elbo"

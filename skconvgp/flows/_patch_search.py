@@ -39,8 +39,6 @@ from skconvgp.processes import (
     terms_of,
 )
 
-__all__ = ["LearnedPatches", "PatchSearch"]
-
 LEARNING_IMAGES = 2000  # drawn at random
 VARIANCE_IMAGES = 256  # of these, whose prior variances are computed
 HELD_OUT = 5  # one image of so many judges steps with weights or patches

@@ -27,15 +27,6 @@ from skconvgp.processes._patch_features import (
     whitening,
 )
 
-__all__ = [
-    "PatchTask",
-    "TermStart",
-    "features_of",
-    "pull_features",
-    "pull_variances",
-    "variances_of",
-]
-
 NOISE_BOUNDS = 1e-6, 1e1  # of a noise that is learned, in units of the prior variance
 MOST_WEIGHT = 10.0  # weights begin at 1, and their scale changes no value
 MOST_CHANGE = 10.0  # of an inducing patch, in standard deviations of them

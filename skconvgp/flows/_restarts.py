@@ -13,8 +13,6 @@ from skconvgp._typing import FloatArray
 from skconvgp.flows._landscape import BatchLandscape
 from skconvgp.flows._search import Best
 
-__all__ = ["minimize_from_many"]
-
 
 def minimize_from_many(
     optimizer: Optimizer,

@@ -23,8 +23,6 @@ from skconvgp.linalg import (
     plain_cholesky,
 )
 
-__all__ = ["KINDS", "Derived", "System", "rho_by_size"]
-
 
 @dataclass(frozen=True)
 class Derived:

@@ -10,8 +10,6 @@ from skconvgp._protocols import Batch, Landscape
 from skconvgp._settings import is_number, one_of, require
 from skconvgp._typing import FloatArray
 
-__all__ = ["ALL_DONE", "DIFFERENCE_STEP", "STOPPED", "Best", "check_slope", "slope"]
-
 GRADIENTS = ("exact", "autograd", "finite_difference")
 # The cube root of the precision of float32 (docs/maths.rst, "Kernel Flows"). That of
 # float64, 6e-6, would leave a difference of values in float32 two digits or none.

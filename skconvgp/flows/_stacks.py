@@ -16,8 +16,6 @@ from skconvgp.flows._evaluator import Evaluator
 from skconvgp.flows._left_out import AT_ONCE, LeftOutDensity, mean_variance
 from skconvgp.kernels import Kernel
 
-__all__ = ["OneBatch", "PartScore", "StackEvaluator"]
-
 # Copies of what is held: of matrices with derivatives that are stored, and of matrices
 # that are evaluated a part at a time.
 STORED_COPIES, COPIES = 3, 8

@@ -21,8 +21,6 @@ from skconvgp.linalg import (
     half_solve,
 )
 
-__all__ = ["NativeSurrogate", "expected_improvement"]
-
 LENGTHSCALES = (0.05, 20.0)  # bounds, in a unit cube
 NOISES = (1e-10, 0.1)  # bounds, relative to the amplitude
 STARTS = (0.2, 0.5, 1.5)  # lengthscales from which the evidence is maximised

@@ -19,8 +19,6 @@ from skconvgp.flows._field import (
     travel,
 )
 
-__all__ = ["Flow", "Warp", "keeps_order", "steepest"]
-
 
 @dataclass(frozen=True)
 class Flow:
