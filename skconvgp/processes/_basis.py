@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
@@ -42,11 +43,11 @@ class BasisReport:
     n_position_pairs: int = 0  # of a pair of samples; 0 where none are compared
 
 
-class Basis:
+class Basis(ABC):
     """What new samples are compared with: m training samples, anchors or features.
 
-    A basis is a frozen dataclass with this class as its base. The methods without a
-    body below are its own; the others say what is usual.
+    A basis is a frozen dataclass with this class as its base. The abstract
+    methods are its own; the others say what is usual.
     """
 
     # Whether prior variances of new samples follow from their rows.
@@ -57,15 +58,16 @@ class Basis:
     is_by_torch: ClassVar[bool] = False
 
     @property
+    @abstractmethod
     def n_samples(self) -> int:
         """The number m of samples, anchors or features that it gives values for."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def tile_dtype(self) -> torch.dtype | None:
         """Precision of tiles or features; None if there are none."""
-        raise NotImplementedError
 
+    @abstractmethod
     def stream(
         self, new: NewRows, run: Run, width: int = 0, *, needs_diag: bool = True
     ) -> Stream:
@@ -75,26 +77,25 @@ class Basis:
         numbers are held for each new sample, by default m. Variances that are not
         needed may be zeros.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def covariance(self, rows: NDArray[Any], run: Run, unit: float) -> Tensor:
         """Return prior covariances (n1, n1) of new samples (n1, d), in a unit."""
-        raise NotImplementedError
 
+    @abstractmethod
     def pull(self, rows: NDArray[Any], sums: FloatArray, run: Run) -> FloatArray:
         """Return derivatives (n1, d) by new samples of sums over their values.
 
         Row i of `sums` (n1, m) has the factors of the values of sample i.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def precision(self, config: ComputeConfig) -> torch.dtype:
         """Return the coarsest precision that covariances have gone through."""
-        raise NotImplementedError
 
+    @abstractmethod
     def report(self, run: Run) -> BasisReport:
         """Return what the report of a fit says of it."""
-        raise NotImplementedError
 
     def take(self, indices: NDArray[np.intp]) -> Any:  # noqa: ARG002  (keeps none)
         """Return the basis of some of its samples: itself, if it keeps none."""

@@ -82,7 +82,7 @@ class CoefficientPosterior:
     variance: str  # of what features do not explain: "dtc", "sor" or "fitc"
     # Whether the function of the first of two classes is the negative of the other's.
     has_one_latent: bool = False
-    is_variational: bool = False  # no targets and noise follow from labels: no draws
+    draws_coefficients: bool = True  # for draws of functions
 
     width: ClassVar[int] = 0
     is_accurate: ClassVar[bool] = True  # factors solve exactly
@@ -91,11 +91,6 @@ class CoefficientPosterior:
     def n_covariances(self) -> int:
         """Number of latent functions that differ in their covariances."""
         return len(self.state.factors)
-
-    @property
-    def draws_coefficients(self) -> bool:
-        """Whether coefficients can be drawn."""
-        return not self.is_variational
 
     @property
     def jitter(self) -> float:
@@ -149,7 +144,7 @@ class CoefficientPosterior:
 
     def has_whole_draws(self, basis: Basis) -> bool:  # noqa: ARG002  (whatever it is)
         """Return whether features have all of the prior variance."""
-        return self.variance == "sor" and not self.is_variational
+        return self.variance == "sor" and self.draws_coefficients
 
     def draws(
         self,
@@ -163,7 +158,7 @@ class CoefficientPosterior:
 
         Coefficients are L^-T z, given the factor L of a precision and draws z.
         """
-        if self.is_variational:
+        if not self.draws_coefficients:
             raise ValueError(NO_BOOTSTRAP if wanted.is_bootstrap else NO_PATHWISE)
         n_draws, generator = wanted.count, wanted.generator
         needed, begin = frozen_bytes(self.state), generator.get_state()

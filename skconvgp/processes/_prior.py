@@ -309,6 +309,10 @@ class MatrixPrior(Basis):
         """Return the given matrix (n1, n1)."""
         return rows_to_tensor(rows)
 
+    def pull(self, *_: Any) -> FloatArray:
+        """Raise, as a given matrix has no inputs."""
+        raise ValueError("With kernel='precomputed' there are no inputs: use a kernel.")
+
     def covariance(self, *_: Any) -> Tensor:
         """Raise, as covariances of new samples with each other are not given."""
         raise ValueError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
 
@@ -37,10 +36,6 @@ class Labels:
 
     likelihood: Any  # the one that was chosen
     offset: FloatArray  # (n_outputs,), prior means of the latent functions
-
-    def precision(self, weights: FloatArray) -> float:  # noqa: ARG002  (not by sums)
-        """Return NaN: there are no precisions to sum."""
-        return math.nan
 
 
 @dataclass(frozen=True)
@@ -164,18 +159,21 @@ class Process:
     @property
     def bound(self) -> float:
         """Lower bound of the log evidence with all of the prior variance."""
-        model, labels = self.model, self.labels
-        assert model.log_evidence is not None
+        model, evidence = self.model, self._evidence
         if not self.unexplained:
-            return model.log_evidence
-        if labels is None:
-            left_out = self.unexplained * float(model.weights.sum())
-            return model.log_evidence - 0.5 * len(model.scale) * left_out / model.noise
-        precision = labels.precision(model.weights)
-        return model.log_evidence - 0.5 * self.unexplained * precision
+            return evidence
+        if isinstance(self.labels, CodedLabels):
+            precision = self.labels.precision(model.weights)
+            return evidence - 0.5 * self.unexplained * precision
+        left_out = self.unexplained * float(model.weights.sum())
+        return evidence - 0.5 * len(model.scale) * left_out / model.noise
 
     def log_evidence(self, resources: Resources) -> float:  # noqa: ARG002  (is known)
         """Return the log density of the targets."""
+        return self._evidence
+
+    @property
+    def _evidence(self) -> float:
         assert self.model.log_evidence is not None
         return self.model.log_evidence
 

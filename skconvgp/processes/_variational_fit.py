@@ -320,7 +320,7 @@ class _Ascent:
                 state,
                 own.variance,
                 has_one_latent,
-                is_variational=True,
+                draws_coefficients=False,
             ),
             KeptLeftOut(*loo, has_noise=False),
             has_one_latent=has_one_latent,
