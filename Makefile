@@ -174,7 +174,7 @@ lint: $(VENV)/.ready-dev
 	$(BIN) -m codespell_lib
 	$(BIN) -m numpydoc lint --config .ci/numpydoc $$(find skconvgp -name '*.py')
 
-# GALLERY=changed runs the pages alone that were changed within 4 hours of the last commit.
+# GALLERY=changed runs only the examples that changed since CI_BASE, or the last release.
 docs: $(VENV)/.ready-docs
 	SKCONVGP_GALLERY=$(GALLERY) $(BIN) -m sphinx -W --keep-going -b html docs docs/_build/html
 	$(BIN) .ci/check_pages.py docs/_build/html

@@ -2,7 +2,7 @@
 
 import os
 import re
-import subprocess
+import runpy
 import sys
 from collections.abc import Iterator
 from importlib.metadata import version as installed_version
@@ -57,17 +57,9 @@ copybutton_prompt_is_regexp = True
 
 
 def changed_examples() -> str:
-    """Return a pattern of the examples changed within 4 hours of the last commit."""
-
-    def git(*arguments: str) -> str:
-        command = ["git", "-C", str(FOLDER.parent), *arguments]
-        return subprocess.run(
-            command, capture_output=True, text=True, check=True
-        ).stdout
-
-    since = int(git("log", "-1", "--format=%ct")) - 14_400
-    log = git("log", f"--since=@{since}", "--name-only", "--format=", "--", "examples")
-    names = {re.escape(Path(line).name) for line in log.split()}
+    """Return a pattern of the examples that changed, as `.ci/changed.py` counts."""
+    changed = runpy.run_path(str(FOLDER.parent / ".ci" / "changed.py"))["changed"]
+    names = {re.escape(Path(name).name) for name in changed("examples")}
     return rf"/({'|'.join(sorted(names))})$"
 
 
