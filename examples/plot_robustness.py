@@ -14,7 +14,7 @@ trained network. :doc:`/user_guide/judging` has more on both.
 # -------
 # An attack changes each pixel of a digit by at most epsilon, such that the
 # cross-entropy of its label rises. FGSM takes one step in the direction of the sign of
-# the derivatives, PGD takes twenty smaller ones. ``latent_gradient`` computes the
+# the derivatives, PGD takes twelve smaller ones. ``latent_gradient`` computes the
 # derivatives for any kernel. :func:`~skconvgp.metrics.robustness_curve` attacks any
 # model with this method, `predict_latent` and `predict_proba`, so we can apply it to
 # the network as well.
@@ -35,7 +35,8 @@ X, y = load_digits_images(return_X_y=True)
 X, X_test, y, y_test = train_test_split(
     X, y, train_size=600, test_size=200, stratify=y, random_state=0
 )
-epsilons = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3)
+attacked, labels = X_test[:60], y_test[:60]
+epsilons = (0.0, 0.05, 0.1, 0.15, 0.2)
 
 
 class TrainedNetwork:
@@ -84,7 +85,7 @@ figure, all_axes = plt.subplots(1, 3, figsize=(12, 3.2), layout="constrained")
 for (name, model), color in zip(models.items(), colors, strict=True):
     for attack, line in (("fgsm", "-"), ("pgd", "--")):
         curve = robustness_curve(
-            model, X_test, y_test, epsilons, attack=attack, n_steps=20
+            model, attacked, labels, epsilons, attack=attack, n_steps=12
         )
         print(f"{name:13}{attack:5}", *(f"{value:.2f}" for value in curve.accuracy))
         for axes, key in zip(
