@@ -37,6 +37,7 @@ MOST_FILES_IN_CIRCLES = 0  # of imports, on the two floors; 0
 MOST_FLAT_TESTS = 39  # files beside each other in tests/estimators; at most 45
 SLACK = 0.03  # that a number may lie below its ceiling
 
+PAGE = Path(__file__).parents[1] / "docs" / "how_it_is_built.rst"
 ESTIMATORS = [path for path in FILES if name_of(path).startswith("estimators/")]
 PROCESSES = [path for path in FILES if name_of(path).startswith("processes/")]
 FLOORS = ESTIMATORS + PROCESSES
@@ -164,7 +165,8 @@ class FirstTile(Exception):
     """The first tile is about to be computed."""
 
 
-def calls_before_the_first_tile(monkeypatch):
+@cache
+def calls_before_the_first_tile():
     """Return file and function of all own calls that the default classifier makes."""
     X, y = digits(40)
 
@@ -180,14 +182,15 @@ def calls_before_the_first_tile(monkeypatch):
         if event == "call" and not code.co_name.startswith("<"):
             calls.append((code.co_filename, code.co_name))
 
-    monkeypatch.setattr("skconvgp.engine._evaluate._evaluate_tile", stop)
     before = sys.getprofile()
-    sys.setprofile(record)
-    try:
-        with pytest.raises(FirstTile):
-            ConvNetGPClassifier(n_jobs=1).fit(X, y)
-    finally:
-        sys.setprofile(before)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr("skconvgp.engine._evaluate._evaluate_tile", stop)
+        sys.setprofile(record)
+        try:
+            with pytest.raises(FirstTile):
+                ConvNetGPClassifier(n_jobs=1).fit(X, y)
+        finally:
+            sys.setprofile(before)
     return [
         (name_of(Path(file)), function)
         for file, function in calls
@@ -196,14 +199,26 @@ def calls_before_the_first_tile(monkeypatch):
 
 
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="versions differ in calls")
-def test_the_walk_to_the_first_tile_is_short(monkeypatch):
-    calls = calls_before_the_first_tile(monkeypatch)
+def test_the_walk_to_the_first_tile_is_short():
+    calls = calls_before_the_first_tile()
     for floor, most in MOST_FILES_RUN.items():
         files = {file for file, _ in calls if file.startswith(f"{floor}/")}
         assert 0 < len(files) <= most, sorted(files)
     networks = [file for file, function in calls if function == "_build"]
     assert len(networks) <= MOST_NETWORKS_BUILT
     assert len(calls) <= MOST_CALLS, Counter(calls).most_common(20)
+
+
+@pytest.mark.parametrize("floor", MOST_FILES_RUN)
+def test_the_page_about_the_source_lists_the_files_of_a_fit(floor):
+    """Compare a section of docs/how_it_is_built.rst with the files that a fit runs."""
+    _, _, text = PAGE.read_text().partition(f"\nFiles of a fit in ``{floor}``\n~~~")
+    section = re.split(r"\n(?:~~~|---)", text)[0]
+    listed = {f"{floor}/{name}" for name in re.findall(r"``([\w/]+\.py)``", section)}
+    files = {file for file, _ in calls_before_the_first_tile()}
+    run = {file for file in files if file.startswith(f"{floor}/")}
+    assert not run - listed, f"add to the page: {sorted(run - listed)}"
+    assert not listed - run, f"drop from the page: {sorted(listed - run)}"
 
 
 def test_imports_are_not_hidden():

@@ -26,7 +26,7 @@ LEFT, WIDTH, HEIGHT, GAP = 3.1, 10.2, 0.72, 0.16
 FLOORS = [
     (["transforms", "estimators"], "", NEW),
     (["flows", "networks"], "", SUMS),
-    (["processes"], "priors, the plan, fitted processes", SUMS),
+    (["processes"], "bases, posteriors, the plan", SUMS),
     (["inference", "image_maps"], "", SUMS),
     (["engine"], "cuts matrices into tiles, assembles them", OLD),
     (["backends"], "compute one tile: torch, C++, CUDA", OLD),
