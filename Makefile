@@ -91,6 +91,7 @@ help:
 	@echo "make lint          run the other gates: style, types, imports, docstrings, spelling"
 	@echo "make docs          build the documentation into docs/_build/html"
 	@echo "make bench         run the benchmarks"
+	@echo "docs/testing.rst   what each of them asks, and when to run it"
 	@echo "make clean         remove what was built;  make distclean: environments too"
 
 $(VENV)/.ready-%: $(BUILD) constraints.txt
@@ -134,7 +135,7 @@ ALL = ONLY= ONLY_OLDEST= OLDEST_TESTS= PURE_TESTS="tests/backends tests/estimato
     LANES_TESTS="$(addprefix tests/backends/test_,fused.py fused_bits.py fused_fuzz.py \
     fused_tangents.py)"
 test-all: lint
-	$(MAKE) test ARGS=--cov $(ALL)
+	$(MAKE) test ARGS="--cov --hypothesis-profile=all" $(ALL)
 	$(MAKE) test-oldest test-pure test-lanes test-processors test-sanitize $(ALL)
 	$(MAKE) docs demo
 

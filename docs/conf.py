@@ -95,7 +95,8 @@ html_theme_options = {
     "footer_start": [],
     "footer_end": [],
 }
-PLAIN_PAGES = ["index", "api", "notation", "maths", "how_it_is_built", "changelog"]
+PLAIN_PAGES = ["index", "api", "notation", "maths", "how_it_is_built", "testing"]
+PLAIN_PAGES += ["changelog"]
 html_sidebars: dict[str, list[str]] = {page: [] for page in PLAIN_PAGES}
 
 
