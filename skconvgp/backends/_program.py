@@ -24,6 +24,7 @@ from skconvgp.backends._opcodes import N_COLUMNS, AxisColumn, Column, Kind
 from skconvgp.backends._schedule import Op, Schedule, schedule_of
 from skconvgp.kernels import Kernel
 from skconvgp.kernels._checks import plain_value
+from skconvgp.kernels._keys import by_settings
 from skconvgp.kernels._windows import Axis
 
 __all__ = ["Program", "lower", "lower_with_tangents"]
@@ -68,6 +69,7 @@ class Program:
         return self.codes[:, [Column.ROWS + column, Column.COLS + column]]
 
 
+@by_settings
 def lower(kernel: Kernel, image_shape: ImageShape, roots: int = 2) -> Program:
     """Lower a network for images of a shape, for which it was checked.
 

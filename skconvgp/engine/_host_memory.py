@@ -11,6 +11,7 @@ MEMINFO = Path("/proc/meminfo")
 SIZES = Path("/proc/self/statm")  # of this process, in pages
 GROUPS = Path("/proc/self/cgroup")  # control groups of this process
 CGROUP = Path("/sys/fs/cgroup")
+NO_LIMIT = 2**60  # bytes; version 1 of control groups tells about 2^63 without a limit
 UNKNOWN_MEMORY = 4 * 2**30  # assumed if the system reports no number
 # Limits of a process, and the field of `SIZES` that each of them limits.
 PROCESS_LIMITS = {"RLIMIT_AS": 0, "RLIMIT_DATA": 5}
@@ -70,7 +71,9 @@ def _left_by_groups() -> Iterator[int]:
 
 def _left_by_group(folder: Path, files: GroupFiles) -> Iterator[int]:
     limit = _text(folder / files.limit).strip()
-    used = _text(folder / files.used) if limit not in ("", "max") else ""
+    if limit in ("", "max") or int(limit) >= NO_LIMIT:
+        return
+    used = _text(folder / files.used)
     if used:
         droppable = _number(_text(folder / "memory.stat"), files.droppable)
         yield int(limit) - int(used) + (droppable or 0)

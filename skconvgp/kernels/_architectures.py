@@ -1,6 +1,5 @@
 """Named networks, built only from layers; each expands when it is used."""
 
-import functools
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,12 +17,12 @@ from skconvgp.kernels._checks import (
 )
 from skconvgp.kernels._combinators import Residual, Sequential
 from skconvgp.kernels._hyperparameters import DEFAULT_BOUNDS
+from skconvgp.kernels._keys import by_settings
 from skconvgp.kernels._layer import Layer
 from skconvgp.kernels._linear import Conv2d, Dense, Flatten
 from skconvgp.kernels._map_layer import NNGP, MapLayer, Maps, inner_of
 from skconvgp.kernels._pooling import AvgPool2d, GlobalAvgPool2d
 
-PLAIN = {int, float, bool, str, tuple, type(None)}
 LARGEST_DEPTH = 1000  # layers, each of which is an object
 
 
@@ -58,10 +57,7 @@ class Network(Layer):
     @property
     def built(self) -> Sequential:
         """The layers for these settings, built once: nobody may change them."""
-        names, values = zip(*vars(self).items(), strict=True)
-        if not _are_plain(values):  # tensors of a derivative, wrong settings
-            return self.layers
-        return _layers_of(type(self), names, *values)
+        return _layers_of(self)
 
     def unshared(self) -> Self:
         """Return the same kernel with separate variances for each layer.
@@ -93,7 +89,7 @@ class Network(Layer):
 
     def leaves(self, shape: MapShape) -> Iterator[tuple[Any, MapShape]]:
         """Yield the layers, each with the size of its input."""
-        return self.built.leaves(shape)
+        return iter(_leaves_of(self, shape))
 
     def out_shape(self, shape: MapShape) -> MapShape:
         """Return the size of the map after the last layer; name what does not fit."""
@@ -149,18 +145,14 @@ class Network(Layer):
         require_variance(name, value)
 
 
-@functools.lru_cache(maxsize=64, typed=True)
-def _layers_of(
-    network: type[Network], names: tuple[str, ...], *values: object
-) -> Sequential:
-    """Return the layers of a network with these settings."""
-    return network(**dict(zip(names, values, strict=True))).layers
+@by_settings
+def _layers_of(network: Network) -> Sequential:
+    return network.layers
 
 
-def _are_plain(values: tuple[object, ...]) -> bool:
-    """Return whether settings are numbers, words and None, or tuples of these."""
-    tuples = [value for value in values if type(value) is tuple]
-    return set(map(type, values)) <= PLAIN and all(map(_are_plain, tuples))
+@by_settings
+def _leaves_of(network: Network, shape: MapShape) -> tuple[tuple[Any, MapShape], ...]:
+    return tuple(network.built.leaves(shape))
 
 
 def idle_settings(kernel: object) -> list[str]:

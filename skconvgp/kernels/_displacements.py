@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from skconvgp._typing import MapShape, Prepared
+from skconvgp.kernels._keys import by_settings
 from skconvgp.kernels._map_layer import NNGP, NTK, Maps
 from skconvgp.kernels._pools import Feeds, Pool, feeds
 from skconvgp.kernels._prepared import take
@@ -313,6 +314,7 @@ class _Stream:
         return replace(maps, nngp=nngp, ntk=ntk, displacement=displacement)
 
 
+@by_settings
 def stages_of(network: Any, shape: MapShape) -> Stages:
     """Return a network with pools, cut at these; raise if it cannot be computed.
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from skconvgp._typing import ImageShape, MapShape, Prepared
 from skconvgp.kernels._base import Kernel, split
 from skconvgp.kernels._displacements import stages_of
+from skconvgp.kernels._keys import by_settings
 from skconvgp.kernels._map_layer import NNGP, NTK, MapLayer, Maps
 from skconvgp.kernels._segments import first_pool
 from skconvgp.kernels._tangents import require_kind, same_images, started
@@ -45,11 +46,7 @@ class Layer(Kernel, ABC):
 
     def check(self, image_shape: ImageShape) -> None:
         """Raise a ValueError that says why images of this shape cannot be used."""
-        shape = image_shape[1:]
-        _require_closed(self, self.out_shape(shape))
-        require_kind(self, shape)
-        if self._has_pools(shape):
-            stages_of(self, shape)
+        _require_usable(self, image_shape[1:])
 
     def n_positions(self, image_shape: ImageShape) -> int:
         """Return the positions of the map of one pair.
@@ -120,7 +117,7 @@ class Layer(Kernel, ABC):
 
     def _has_pools(self, shape: MapShape) -> bool:
         """Whether covariances of different positions are needed."""
-        return first_pool(self, shape) is not None
+        return _has_pools(self, shape)
 
 
 def settings_by_name(hint: str) -> Callable[[LayerClass], LayerClass]:
@@ -148,6 +145,19 @@ def settings_by_name(hint: str) -> Callable[[LayerClass], LayerClass]:
         return layer
 
     return decorate
+
+
+@by_settings
+def _require_usable(network: Layer, shape: MapShape) -> None:
+    _require_closed(network, network.out_shape(shape))
+    require_kind(network, shape)
+    if _has_pools(network, shape):
+        stages_of(network, shape)
+
+
+@by_settings
+def _has_pools(network: Layer, shape: MapShape) -> bool:
+    return first_pool(network, shape) is not None
 
 
 def _require_closed(network: MapLayer, shape: MapShape) -> None:

@@ -5,6 +5,7 @@ import math
 from skconvgp._typing import ImageShape
 from skconvgp.kernels._base import Kernel
 from skconvgp.kernels._displacements import stages_of
+from skconvgp.kernels._keys import by_settings
 from skconvgp.kernels._layer import Layer
 from skconvgp.kernels._map_layer import inner_of
 from skconvgp.kernels._segments import first_pool, leaves, n_layers
@@ -25,6 +26,7 @@ def n_passes(
     return max(1, _n_layer_pairs(kernel, image_shape) // size)
 
 
+@by_settings
 def _n_layer_pairs(kernel: Kernel, image_shape: ImageShape) -> int:
     """Return how many pairs of positions all layers of a kernel compute."""
     n_pairs, shape = kernel.n_position_pairs(image_shape), image_shape[1:]
