@@ -7,20 +7,18 @@ import re
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
-from pickle import PicklingError
 
 import joblib
 import numpy as np
 import torch
-from sklearn.base import clone
 from torch import Tensor
 
 from skconvgp.backends import BackendChoice, extension_file
 from skconvgp.engine import TileCache, to_numpy
 from skconvgp.estimators._resolve import reject
 from skconvgp.estimators._warn import warn_caller
-from skconvgp.estimators.compute._digest import UnknownValueError, digest_of
 from skconvgp.kernels import Kernel
+from skconvgp.kernels._keys import NoKeyError, settings_key
 
 PACKAGE = Path(__file__).parents[2]
 CODE = {".py", ".cpp", ".hpp", ".so", ".pyd"}
@@ -35,9 +33,10 @@ OCCUPIED = (
     "tiles are computed each time. Remove that folder."
 )
 UNKNOWN = (
-    "No tiles are kept in `cache_dir`: {!r} uses {}, which may change "
-    "unnoticed. Let its functions and classes use numbers, arrays and functions "
-    "instead, or set cache_dir=None."
+    "No tiles are kept in `cache_dir`: {!r} uses {}, which may change unnoticed. Kept "
+    "are those of this package's kernels, of functions of torch, and of objects with a "
+    "method `cache_key()`, which returns other numbers or words when results may "
+    "change. Write such a method, or set cache_dir=None."
 )
 
 
@@ -64,8 +63,8 @@ def warn_of_unknown(folder: Path | None, kernel: Kernel) -> None:
     if folder is None:
         return
     try:
-        _identity(kernel)
-    except UnknownValueError as error:
+        settings_key(kernel)
+    except NoKeyError as error:
         warn_caller(UNKNOWN.format(kernel, error), UserWarning)
 
 
@@ -76,7 +75,7 @@ def find_cache(
     device: torch.device,
     *sides: Tensor,
 ) -> TileCache | None:
-    """Return the cache of a computation; None without a folder or a digest.
+    """Return the cache of a computation; None without a folder or a key.
 
     `folder` holds all caches. The name of the cache's own folder is a hash of
     everything that the values depend on, including the code of the package, so that
@@ -86,8 +85,8 @@ def find_cache(
     if folder is None:
         return None
     try:
-        identity = _identity(choice.kernel)
-    except UnknownValueError:
+        key = settings_key(choice.kernel)
+    except NoKeyError:
         return None
     about = {
         **{name: version(name) for name in ("skconvgp", "torch", "numpy")},
@@ -98,7 +97,7 @@ def find_cache(
         "dtype": str(dtype).removeprefix("torch."),
     }
     images = [np.ascontiguousarray(to_numpy(side)) for side in sides]
-    parts = [about, _code_of_package(), identity, images]
+    parts = [about, _code_of_package(), repr(key), images]
     subfolder = folder / str(joblib.hash(parts))
     try:
         subfolder.mkdir(parents=True, exist_ok=True)
@@ -116,22 +115,6 @@ def _warn_of_failure(path: Path, error: OSError) -> None:
         warn_caller(OCCUPIED.format(str(path)), UserWarning)
         return
     warn_caller(NOT_WRITTEN.format(str(path), error.strerror or error), UserWarning)
-
-
-def _identity(kernel: Kernel) -> str:
-    """Return a digest of a kernel, of its settings and of the code that it uses.
-
-    Raises an `UnknownValueError` if the kernel has no digest.
-    """
-    try:
-        # A clone has no state from earlier use. Two digests are compared because some
-        # objects get a different one each time.
-        digest, again = (digest_of(clone(kernel)) for _ in range(2))
-    except (TypeError, PicklingError) as error:
-        raise UnknownValueError(f"a setting that cannot be copied: {error}") from error
-    if digest != again:
-        raise UnknownValueError("an object that differs each time")
-    return digest
 
 
 @lru_cache(maxsize=1)

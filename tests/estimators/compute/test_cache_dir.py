@@ -1,16 +1,15 @@
 """`cache_dir`: nothing computed is lost when a run is killed."""
 
 import errno
-import importlib
 import json
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from sklearn.base import clone
 
 from skconvgp import (
@@ -54,13 +53,12 @@ DIED = 3
 NETWORK = """
 from skconvgp.kernels import Dense, Elementwise, Flatten, Sequential
 
-NAMES = {"one", "two", "three", "four"}  # in another order in each process
-
 class Slope:
-    names = NAMES
-
     def __call__(self, x):
-        return x.tanh() if len(self.names | {"five", "six"}) == 6 else x
+        return x.tanh()
+
+    def cache_key(self):
+        return "tanh", 1
 
 kernel = Sequential(Flatten(), Dense(), Elementwise(Slope()), Dense())
 """
@@ -225,67 +223,33 @@ def test_other_settings_are_refused(wrong, images, labels):
         gram_matrix(KERNEL, images, cache_dir=wrong)
 
 
-MODULE = """
 class Slope:
+    """An activation of a third party, with its key."""
+
+    def __init__(self, factor):
+        self.factor = factor
+
     def __call__(self, x):
-        return {}
+        return (self.factor * x).tanh()
 
-def function(x):
-    return {}
-
-unnamed = lambda x: {}
-"""
+    def cache_key(self):
+        return "version 1", self.factor
 
 
-def imported(path, monkeypatch, formula):
-    """Return the functions of a module that is written anew."""
-    path.write_text(MODULE.format(formula, formula, formula))
-    monkeypatch.syspath_prepend(str(path.parent))
-    monkeypatch.delitem(sys.modules, path.stem, raising=False)
-    importlib.invalidate_caches()
-    return importlib.import_module(path.stem)
+def elementwise(function):
+    return Sequential(Flatten(), Dense(), Elementwise(function), Dense())
 
 
-@pytest.mark.parametrize(
-    "get", [lambda m: m.function, lambda m: m.Slope(), lambda m: m.unnamed]
-)
-def test_a_function_that_was_rewritten_is_another_one(
-    get, images, tmp_path, monkeypatch
-):
-    path, cache = tmp_path / "own_functions.py", tmp_path / "cache"
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+def test_an_object_with_another_key_is_another_one(images, tmp_path):
+    def gram(function):
+        return gram_matrix(elementwise(function), images, cache_dir=tmp_path)
 
-    def gram(formula, **settings):
-        function = get(imported(path, monkeypatch, formula))
-        kernel = Sequential(Flatten(), Dense(), Elementwise(function), Dense())
-        return gram_matrix(kernel, images, **settings)
-
-    first = gram("x.tanh()", cache_dir=cache)
-    np.testing.assert_array_equal(gram("x.tanh()", cache_dir=cache), first)
-    assert len(folders(cache)) == 1
-    other = gram("(3.0 * x).sin()", cache_dir=cache)
-    assert len(folders(cache)) == 2
-    assert abs(other - first).max() > 0.01 * first.max()
-
-
-FACTOR = 1.0
-
-
-def steep(x):
-    return (FACTOR * x).tanh()
-
-
-STEEP = Sequential(Flatten(), Dense(), Elementwise(steep), Dense())
-
-
-def test_a_number_that_a_function_uses_is_not_taken_for_another(
-    images, tmp_path, monkeypatch
-):
-    first = gram_matrix(STEEP, images, cache_dir=tmp_path)
-    monkeypatch.setitem(globals(), "FACTOR", 5.0)
-    other = gram_matrix(STEEP, images, cache_dir=tmp_path)
-    np.testing.assert_allclose(other, gram_matrix(STEEP, images), rtol=1e-12)
-    assert abs(other - first).max() > 0.01 * first.max()
+    first = gram(Slope(1.0))
+    np.testing.assert_array_equal(gram(Slope(1.0)), first)
+    assert len(folders(tmp_path)) == 1
+    assert abs(gram(Slope(5.0)) - first).max() > 0.01 * first.max()
+    gram(torch.tanh)
+    assert len(folders(tmp_path)) == 3
 
 
 @pytest.mark.parametrize("library", ["skconvgp", "torch", "numpy"])
@@ -314,22 +278,16 @@ def test_the_extension_that_is_loaded_is_part_of_the_code(tmp_path, monkeypatch)
     assert len(set(digests)) == 3
 
 
-def unknown_kernel():
-    lock = threading.Lock()
-
-    def guarded(x):
-        with lock:
-            return x.tanh()
-
-    return Sequential(Flatten(), Dense(), Elementwise(guarded), Dense())
+def tanh(x):
+    return x.tanh()
 
 
 def test_a_kernel_that_cannot_be_told_from_others_is_not_kept(
     images, labels, tmp_path, monkeypatch
 ):
     forbid_work(monkeypatch)
-    kernel = unknown_kernel()
-    told = r"No tiles are kept.*Elementwise.*type 'lock', enclosed name 'lock'"
+    kernel = elementwise(tanh)
+    told = r"No tiles are kept.*Elementwise.*uses <function tanh.*`cache_key\(\)`"
     gp = ConvNetGPRegressor(kernel, cache_dir=tmp_path)
     with pytest.warns(UserWarning, match=told) as caught:
         gp.fit(images, labels)
@@ -355,19 +313,13 @@ def refuse_to_write(monkeypatch, number, n_files=0):
     monkeypatch.setattr(os, "replace", refuse)
 
 
-class Nameless:
-    """Has its address in its repr."""
-
-    def __call__(self, x):
-        return x.tanh()
-
-
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES])
 def test_a_complete_cache_is_read_where_nothing_can_be_written(
     number, images, labels, tmp_path, monkeypatch
 ):
-    kernel = Sequential(Flatten(), Dense(), Elementwise(Nameless()), Dense())
-    gp = ConvNetGPRegressor(kernel, cache_dir=tmp_path).fit(images, labels)
+    gp = ConvNetGPRegressor(elementwise(Slope(1.0)), cache_dir=tmp_path).fit(
+        images, labels
+    )
     refuse_to_write(monkeypatch, number)
     again = clone(gp).fit(images, labels)  # no warning: they are errors here
     report = again.fit_report_
