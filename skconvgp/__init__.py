@@ -75,5 +75,5 @@ def __getattr__(name: str) -> ModuleType:
 
 
 def __dir__() -> list[str]:
-    """Return what the package offers, modules that are not imported yet among it."""
+    """Return the names of the package, also of modules that are not imported yet."""
     return sorted({*globals(), *LATER})

@@ -54,7 +54,7 @@ def ordinary_torch() -> Iterator[None]:
 
 @contextmanager
 def named_recursion() -> Iterator[None]:
-    """Say what to do if parts are nested so deeply that Python gives up."""
+    """Explain a recursion error of deeply nested parts, with the remedy."""
     try:
         yield
     except RecursionError as error:

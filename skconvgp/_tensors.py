@@ -38,7 +38,7 @@ def integers(values: object) -> Tensor:
 
 
 def nothing(*shape: int) -> Tensor:
-    """Return a tensor without numbers, for what was not asked for."""
+    """Return a tensor without numbers, for results that were not asked for."""
     return torch.empty(shape, dtype=torch.float64, device=HOST)
 
 

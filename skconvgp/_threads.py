@@ -30,7 +30,7 @@ LIBRARIES = {"darwin": "libtorch_cpu.dylib", "linux": "libtorch_cpu.so"}
 
 
 class _Caller(local):
-    """What the calling thread may use inside of the door of the package."""
+    """Numbers of threads that the calling thread may use inside of the package."""
 
     n_threads = 0  # for large operations; 0 outside of the door
     is_child = False  # of a fork, which has no threads of OpenMP
@@ -180,7 +180,7 @@ def forbid_threads() -> None:
 
 
 def limit_this_thread(n_threads: int) -> Callable[[], None]:
-    """Set how many threads torch uses in the calling thread; return what undoes it.
+    """Set how many threads torch uses in the calling thread; return the undoing call.
 
     Other threads, also those that start later, keep their numbers. OpenMP and MKL have
     settings of the calling thread, which torch does not offer; its library has them.
@@ -217,7 +217,7 @@ def _set_by_torch(n_threads: int, default: int) -> None:
 
 @cache
 def _local_settings() -> tuple[Callable[[int], object] | None, Callable[[int], int]]:
-    """Return what sets the numbers of OpenMP and of MKL in the calling thread.
+    """Return setters of the threads of OpenMP and of MKL in the calling thread.
 
     MKL's returns the old number. The first is None where torch's library has no OpenMP,
     or hides it, as on Windows.

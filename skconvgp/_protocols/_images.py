@@ -1,4 +1,4 @@
-"""Protocol of what makes further images of training images."""
+"""Protocol of image augmentations."""
 
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable

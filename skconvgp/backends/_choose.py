@@ -171,7 +171,7 @@ def _network(kernel: Kernel) -> Kernel:
 def _split_network(
     kernel: Kernel,
 ) -> tuple[Kernel, list[Callable[[TileBackend], TileBackend]]]:
-    """Return the network within a kernel, and what its tiles go through, outer first.
+    """Return the network within a kernel, and the kernels around it, outer first.
 
     Kernels of correlations and averages over flips are computed from other tiles.
     """

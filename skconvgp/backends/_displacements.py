@@ -1,4 +1,4 @@
-"""Displacements for which a GPU runs what is in front of averages over positions.
+"""Displacements for which a GPU runs the layers in front of averages over positions.
 
 `warp/displaced.hpp` says how it runs them; the compiled extension works the same out in
 `native/module.cpp`.
@@ -66,7 +66,7 @@ def has_pools_apart(program: Program) -> bool:
 
 @lru_cache(maxsize=256)
 def passes_of(program: Program) -> tuple[Passes, ...]:
-    """Return what is run for displacements; nothing if no positions are averaged."""
+    """Return the passes for displacements; none if no positions are averaged."""
     ends: list[int] = np.flatnonzero(np.isin(program.kinds, ENDS)).tolist()
     if not ends:
         return ()

@@ -92,7 +92,7 @@ class PatchTangentBackend:
         return torch.stack([factors, *slopes])
 
     def _with_copies(self, size: int, like: Tensor) -> tuple[PatchKernel, Copies]:
-        """Return the kernel with copies (size,) of what its base can learn."""
+        """Return the kernel with copies (size,) of the hyperparameters of its base."""
         free = [one for one in _free(self.kernel) if one.name != LENGTH]
         copies = {
             one.name: like.new_full((size,), plain_value(one.value)).requires_grad_()

@@ -44,7 +44,7 @@ class ReferenceBackend:
         return measured(self, self.kernel, image, maps_of_a_position=1)
 
     def prepare(self, images: Tensor) -> Prepared:
-        """Compute what depends on one image alone, for images (n, c, h, w)."""
+        """Compute the tables of single images (n, c, h, w)."""
         return self.kernel.prepare(images)
 
     def cross(self, one: Prepared, two: Prepared) -> Tensor:

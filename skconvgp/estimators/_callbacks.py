@@ -26,7 +26,7 @@ def with_callbacks(fit: Fit) -> Fit:
 
 
 class FitTasks:
-    """Tells the callbacks of an estimator what it is doing.
+    """Tells the callbacks of an estimator about its tasks.
 
     Parameters
     ----------

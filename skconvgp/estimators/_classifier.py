@@ -115,7 +115,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
         Returns
         -------
         log_probabilities : ndarray of shape (n, n_classes)
-            Logarithms of what `predict_proba` returns; -inf where that is 0.
+            Logarithms of the probabilities; -inf where a probability is 0.
         """
         return logarithms(self.predict_proba(X))
 

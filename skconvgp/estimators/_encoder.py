@@ -328,7 +328,7 @@ class BinaryEncoder(
 
     @public
     def decode(self, codes: ArrayLike) -> NDArray[Any]:
-        """Return what the head makes of codes.
+        """Return the predictions of the head for codes.
 
         Parameters
         ----------

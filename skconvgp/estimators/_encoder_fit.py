@@ -98,7 +98,7 @@ LARGEST_CONSTANT = 0.5
 
 @dataclass(frozen=True)
 class _Fitted:
-    """What a fit has found, on the host."""
+    """Result of a fit, on the host."""
 
     values: dict[str, NDArray[Any]]
     head: CodeHead

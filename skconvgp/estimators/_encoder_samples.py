@@ -35,7 +35,7 @@ MULTILABEL = ("multilabel-indicator", "multiclass-multioutput")
 
 
 class Decoded(Protocol):
-    """What codes are decoded to: targets in their own units, and their losses."""
+    """Targets that codes are decoded to, in their own units, and their losses."""
 
     @property
     def is_single(self) -> bool:
@@ -47,7 +47,7 @@ class Decoded(Protocol):
         ...
 
     def targets(self, rows: slice) -> FloatArray:
-        """Return what a linear head is fitted to, (b, k) for some samples."""
+        """Return the targets (b, k) of a linear head for some samples."""
         ...
 
 
@@ -131,7 +131,7 @@ def read_coded_samples(
 
 
 def _read_targets(estimator: Any, y: Any, settings: EncoderSettings) -> Decoded:
-    """Return labels or numbers; set what they are."""
+    """Return labels or numbers, and set their kind."""
     estimator.target_type_ = _target_type(y, settings)
     if estimator.target_type_ == CLASSES:
         estimator.classes_, codes = np.unique(as_labels(y), return_inverse=True)

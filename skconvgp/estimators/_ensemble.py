@@ -350,7 +350,7 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
         Returns
         -------
         log_probabilities : ndarray of shape (n, n_classes)
-            Logarithms of what `predict_proba` returns; -inf where that is 0.
+            Logarithms of the probabilities; -inf where a probability is 0.
         """
         return logarithms(self.predict_proba(X))
 

@@ -1,4 +1,4 @@
-"""What users give as samples, labels and weights: sequences, tensors and frames."""
+"""Samples, labels and weights as users give them: sequences, tensors and frames."""
 
 import math
 from contextlib import suppress
@@ -79,7 +79,7 @@ def _first_of_each_shape(samples: Any) -> dict[tuple[int, ...], int]:
 
 
 def _of_different_sizes(samples: Any) -> str:
-    """Return what to say of samples of different sizes: one of each shape."""
+    """Return words about samples of different sizes, with one sample of each shape."""
     each = list(_first_of_each_shape(samples).items())[:MOST_TOLD]
     listed = ", ".join(f"X[{i}] has shape {shape!r}" for shape, i in each)
     return (

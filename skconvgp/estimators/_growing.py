@@ -1,4 +1,4 @@
-"""What `partial_fit` of all estimators shares."""
+"""Common steps of `partial_fit` of all estimators."""
 
 from __future__ import annotations
 

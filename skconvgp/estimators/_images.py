@@ -128,7 +128,7 @@ def has_sums(estimator: Any) -> bool:
 
 
 def parts_used(estimator: Any) -> list[tuple[Any, Kernel]]:
-    """Return what shows the images, or None, and the kernel of each part."""
+    """Return the view of the images, or None, and the kernel of each part."""
     prior = estimator._fitted.prior
     if not isinstance(prior, PartsPrior):
         return [(None, estimator.kernel_)]

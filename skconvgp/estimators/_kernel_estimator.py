@@ -1,4 +1,4 @@
-"""KernelEstimator: what all estimators with a kernel share as scikit-learn objects."""
+"""KernelEstimator: estimators with a kernel, as scikit-learn objects."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self

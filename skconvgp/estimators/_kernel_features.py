@@ -276,7 +276,7 @@ class KernelFeatures(
         return RandomFeatures(int(features))
 
     def _read(self, X: Any) -> KernelPrior:
-        """Return the samples with their kernel, and set what describes X."""
+        """Return the samples with their kernel, and set attributes that describe X."""
         random_source(self.random_state)
         rows, given = images_to_rows(X)
         rows = checked_rows(self, rows)

@@ -30,7 +30,7 @@ def as_labels(y: Any) -> NDArray[Any]:
 
 
 def kind_of(y: Any) -> str:
-    """Return what scikit-learn takes labels or targets for."""
+    """Return scikit-learn's type of labels or targets."""
     with np.errstate(invalid="ignore"):
         return str(type_of_target(y, input_name="y"))
 

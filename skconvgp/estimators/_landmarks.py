@@ -49,7 +49,7 @@ def warn_of_new_classes(estimator: Any, codes: NDArray[Any] | None) -> None:
 
 
 def _words(estimator: Any) -> tuple[str, str]:
-    """Return what new samples are compared with, and how classes get some of these."""
+    """Return the words for the compared samples, and for how classes get some."""
     part = getattr(estimator, "completion", estimator)
     if isinstance(part, SubsetOfData):
         return "samples of the subset", "take more, or selection='stratified'"

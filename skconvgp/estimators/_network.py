@@ -1,4 +1,4 @@
-"""BayesianNetwork: what classifiers and regressors of many networks share."""
+"""BayesianNetwork: the base of classifiers and regressors by many networks."""
 
 from __future__ import annotations
 

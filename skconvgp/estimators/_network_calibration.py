@@ -1,4 +1,4 @@
-"""What held-out samples say of predictions: calibrated probabilities and noise."""
+"""Calibrated probabilities, and noise, from held-out samples."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ FEW_DRAWS = 5
 def fit_networks(
     training: NetworkTraining, tasks: FitTasks, begun: float
 ) -> NDArray[np.intp]:
-    """Train all draws, set the fitted attributes, and return what was held out.
+    """Train all draws, set the fitted attributes, and return the held-out samples.
 
     The result is the indices (m,) of the samples that no draw has learned from. The
     estimator of the training gets the attributes. The tasks are told of each epoch.

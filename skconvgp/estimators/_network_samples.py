@@ -44,7 +44,7 @@ class NetworkSamples:
 
 
 class NetworkTargets(Protocol):
-    """What the outputs of networks are compared with."""
+    """Targets of the outputs of networks."""
 
     @property
     def n_outputs(self) -> int:

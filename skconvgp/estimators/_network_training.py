@@ -150,7 +150,7 @@ class NetworkTraining:
 
     @property
     def remedy(self) -> str:
-        """What to do if draws diverge."""
+        """Remedy if draws diverge."""
         rate = self.settings.schedule.learning_rate
         first = f"lower `learning_rate` ({rate:g})"
         if self.estimator.inference == SGHMC and self.settings.sampling is None:

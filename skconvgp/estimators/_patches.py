@@ -118,7 +118,7 @@ def require_targets(model: LabelModel) -> NoisyModel:
 
 
 def _variance_of(estimator: Any, variational: Variational | None) -> str:
-    """Return what becomes of the variance that features leave out."""
+    """Return the treatment of the variance that features leave out."""
     word = resolve_word(estimator, "variance", estimator.variance, VARIANCES)
     if word != AUTO:
         return word

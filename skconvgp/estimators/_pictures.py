@@ -80,7 +80,7 @@ def _pixels(index: int, picture: Any) -> NDArray[Any]:
 
 
 def _of_several_kinds(pictures: Sequence[Any], indices: list[int]) -> str:
-    """Return what to say of pictures of different sizes or modes."""
+    """Return words about pictures of different sizes or modes."""
     told = ", ".join(
         f"X[{i}] has {pictures[i].width} x {pictures[i].height} pixels and mode "
         f"{pictures[i].mode!r}"

@@ -275,7 +275,7 @@ def peak_memory() -> int:
 
 @public
 def show_versions() -> None:
-    """Print what a bug report needs: versions, the build of torch, the backends.
+    """Print facts for a bug report: versions, the build of torch, the backends.
 
     Examples
     --------

@@ -135,7 +135,7 @@ def _require_joint(process: FittedProcess, n: int) -> None:
 
 
 def _length(X: Any) -> int:
-    """Return the number of samples; 0 if what reads X has to refuse it."""
+    """Return the number of samples; 0 if X will be refused."""
     try:
         return len(X)
     except TypeError:

@@ -1,4 +1,4 @@
-"""Units of targets: what is subtracted from them, and what they are divided by."""
+"""Offsets and scales of targets."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def target_columns(targets: NDArray[Any]) -> FloatArray:
 def scale_targets(
     columns: FloatArray, weights: FloatArray, *, is_scaled: bool
 ) -> tuple[FloatArray, FloatArray]:
-    """Return what to subtract from each output, and what to divide it by, (k,) each.
+    """Return the offset and the scale of each output, (k,) each.
 
     Parameters
     ----------

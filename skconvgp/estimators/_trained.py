@@ -1,4 +1,4 @@
-"""TrainedEstimator: what estimators of finite networks share."""
+"""TrainedEstimator: the base of estimators that train networks."""
 
 from typing import Any
 

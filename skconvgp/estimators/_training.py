@@ -1,4 +1,4 @@
-"""What estimators that train networks share: settings, held-out samples, modules."""
+"""Common steps of estimators that train networks, from settings to modules."""
 
 from __future__ import annotations
 

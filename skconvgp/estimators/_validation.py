@@ -316,7 +316,7 @@ def _fitting_shapes(n_features: int) -> list[ImageShape]:
 
 
 def random_source(random_state: Any) -> np.random.RandomState:
-    """Return what `random_state` stands for, in scikit-learn's meaning."""
+    """Return the generator that `random_state` stands for in scikit-learn."""
     try:
         source: np.random.RandomState = check_random_state(random_state)
     except (ValueError, TypeError, OverflowError):

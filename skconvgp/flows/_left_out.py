@@ -147,7 +147,7 @@ class LeftOutDensity:
     def _sites(
         self, unit: Tensor, targets: Tensor, noise: float, part: slice
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return means and variances, and what covariances and targets solve to."""
+        """Return means and variances, and the solutions of covariances and targets."""
         unit = without_neighbors(unit, self.dropped[part])
         shares = 1.0 / self.weights[part].to(unit)
         factors, _ = shifted_choleskys(unit[:, 1:, 1:], noise * shares)

@@ -83,7 +83,7 @@ class PatchSearch:
         choices: tuple[TermChoice, ...],
         resources: Resources,
     ) -> tuple[LearnedPatches, FlowResult]:
-        """Return what is learned, and the trace of the search.
+        """Return the learned values, and the trace of the search.
 
         Each different image of the problem counts once, with the mean of its targets.
         The search begins with the kernel of the prior. `choices` says how inducing

@@ -1,4 +1,4 @@
-"""PatchTask: what of a patch process is learned, and its features and derivatives."""
+"""PatchTask: learned values of a patch process, with its features and derivatives."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ class PatchTask:
         return kernel
 
     def whitenings_at(self, theta: Tensor) -> list[Whitening]:
-        """Return what whitens the features of each term, differentiable by theta."""
+        """Return whitenings of the features of each term, differentiable by theta."""
         shape, terms = self.image_shape, terms_of(self.kernel_at(theta))
         return [
             whitening(term.of_patches(shape), shape, patches, start.n_locations)

@@ -140,7 +140,7 @@ class OneBatch:
     batch: Batch
 
     def draw(self, size: int) -> Batch:
-        """Return the batch; its size is what it is."""
+        """Return the batch, whatever size is asked for."""
         return self.batch
 
 

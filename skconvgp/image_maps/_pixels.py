@@ -21,4 +21,4 @@ class PixelMap(ABC):
 
     @abstractmethod
     def __call__(self, images: Tensor) -> Tensor:
-        """Return what the map shows of images (n, c, h, w)."""
+        """Return images (n, c, h, w) through the map."""

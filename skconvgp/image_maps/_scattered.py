@@ -82,7 +82,7 @@ class ScatteredFit:
         return 3 * math.prod(self.scattering.shape(image_shape))
 
     def __call__(self, images: Tensor) -> tuple[ScatteredView, Tensor]:
-        """Return the view that is fitted to images (n, c, h, w), and what it shows."""
+        """Return the view fitted to images (n, c, h, w), and these through it."""
         single = images.to(torch.float32)
         given = ImageBlocks(single, single.device, AT_ONCE)
         first = None if self.fit_first is None else self.fit_first(given)

@@ -125,7 +125,7 @@ class EqualInputs:
         return replace(self, of=_numbered(own)).removed(weights)
 
     def leaving(self, values: Tensor, weights: Tensor) -> Tensor:
-        """Return what leaves (n, ...) of sums when each sample is left out.
+        """Return the parts (n, ...) of sums that leave with each left-out sample.
 
         The values (n, ...) are what each sample adds to a sum over observations at its
         input. The weights (n,) say how many observations a sample is.

@@ -196,7 +196,7 @@ class _Samples:
 
     @cached_property
     def judged(self) -> MergedSamples:
-        """What leave-one-out predicts: the merged inputs, or each image once."""
+        """Samples to predict by leave-one-out: merged inputs, or each image once."""
         n, n_versions = self.inputs.n_images, self.inputs.n_versions
         if n_versions == 1:
             return self.merged
@@ -207,7 +207,7 @@ class _Samples:
     def left_out(
         self, spectrum: Spectrum, noises: Tensor
     ) -> Callable[[slice, Tensor], LeaveOneOut]:
-        """Return what predicts the judged samples, with each of some noises.
+        """Return a function that predicts the judged samples, for each of some noises.
 
         It is called with indices of noises and M^-1 Y (b, m, k) of the merged inputs.
         """

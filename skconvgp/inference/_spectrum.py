@@ -75,7 +75,7 @@ class Spectrum:
         )
 
     def _outside(self, rows: Tensor, columns: Tensor) -> Tensor:
-        """Return entries (b, 1) of the projection on what the vectors do not span.
+        """Return entries (b, 1) of the projection on the complement of the vectors.
 
         There the matrix is the noise times the identity.
         """

@@ -44,7 +44,7 @@ class Network(Layer):
 
     @property
     def idle_settings(self) -> tuple[str, ...]:
-        """What is given and has no effect, each as the beginning of a sentence."""
+        """Settings without effect, each as the beginning of a sentence."""
         return ()
 
     @property
@@ -92,7 +92,7 @@ class Network(Layer):
         return iter(_leaves_of(self, shape))
 
     def out_shape(self, shape: MapShape) -> MapShape:
-        """Return the size of the map after the last layer; name what does not fit."""
+        """Return the size of the map after the last layer; name a layer without one."""
         layers = self.built
         try:
             return layers.out_shape(shape)
@@ -156,7 +156,7 @@ def _leaves_of(network: Network, shape: MapShape) -> tuple[tuple[Any, MapShape],
 
 
 def idle_settings(kernel: object) -> list[str]:
-    """Return what is given and has no effect, in the networks of a kernel."""
+    """Return the settings without effect in the networks of a kernel."""
     own = kernel.idle_settings if isinstance(kernel, Network) else ()
     inner = (one for part in inner_of(kernel) for one in idle_settings(part))
     return [*own, *inner]

@@ -39,7 +39,7 @@ def as_items(value: Any) -> tuple[Any, ...]:
 def require_resolved(
     kernel: object, name: str, value: object, wanted: str = "a number"
 ) -> None:
-    """Raise if a setting follows from data and is not yet what it will be."""
+    """Raise if a setting that follows from data has no value yet."""
     if value is None or isinstance(value, str):
         raise ValueError(
             f"`{name}` of {kernel!r} is {value!r}, which follows from training samples "

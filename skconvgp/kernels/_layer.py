@@ -38,7 +38,7 @@ class Layer(Kernel, ABC):
 
     @abstractmethod
     def image_pass(self, var: Tensor) -> tuple[Tensor, Prepared]:
-        """Pass variance maps (h, w, n); also return what `pair_pass` needs."""
+        """Pass variance maps (h, w, n); also return values for `pair_pass`."""
 
     @abstractmethod
     def pair_pass(self, maps: Maps, one: Prepared, two: Prepared) -> Maps:

@@ -155,7 +155,7 @@ class MapLayer(Protocol):
         ...
 
     def image_pass(self, var: Tensor) -> tuple[Tensor, Prepared]:
-        """Pass variance maps (h, w, n); also return what `pair_pass` needs."""
+        """Pass variance maps (h, w, n); also return values for `pair_pass`."""
         ...
 
     def pair_pass(self, maps: Maps, one: Prepared, two: Prepared) -> Maps:
@@ -191,7 +191,7 @@ def has_tangent_kernel(kernel: object) -> bool:
 
 
 def inner_of(kernel: object) -> list[object]:
-    """Return what a kernel consists of; what is no kernel may be among it."""
+    """Return the parts of a kernel; some may be no kernels."""
     parts = getattr(kernel, "parts", ())
     inner = [
         *(parts if isinstance(parts, tuple) else ()),

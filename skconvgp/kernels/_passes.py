@@ -1,4 +1,4 @@
-"""How often the maps of a pair are computed, which is what a pair takes."""
+"""Cost of a pair: how often its maps are computed."""
 
 import math
 

@@ -207,7 +207,7 @@ class PatchKernel(Kernel):
         return values if base is self.base else values | {"base": base}
 
     def normalized_patches(self, images: Tensor) -> Tensor:
-        """Return what the base kernel sees of images (n, c, h, w).
+        """Return the patches of images (n, c, h, w) as the base kernel sees them.
 
         Returns
         -------
@@ -317,7 +317,7 @@ class PatchKernel(Kernel):
         return (grid.channels, *grid.size)
 
     def patch_map(self, image_shape: ImageShape) -> PatchMap | str | None:
-        """Return what is applied to patches: a part, "center" or None."""
+        """Return the map that is applied to patches: a part, "center" or None."""
         value = self.normalization
         if _is_auto(value):
             is_color = image_shape[0] == COLOR_CHANNELS and max(image_shape[1:]) > 1

@@ -146,7 +146,7 @@ class AvgPool2d(Layer):
         return rows, cols
 
     def pool_axes(self, shape: MapShape) -> tuple[Windows, Windows]:
-        """Return what it averages along the rows and the columns of a map of a size."""
+        """Return its windows along the rows and the columns of a map of a size."""
         rows, cols = self.axes(shape)
         return Windows(rows), Windows(cols)
 
@@ -242,7 +242,7 @@ class GlobalAvgPool2d(Layer):
         return (1, 1)
 
     def pool_axes(self, shape: MapShape) -> tuple[Lattice, Lattice]:
-        """Return what it averages along the rows and the columns of a map of a size."""
+        """Return its lattices along the rows and the columns of a map of a size."""
         return Lattice(shape[0], self.lattice), Lattice(shape[1], self.lattice)
 
     def image_pass(self, var: Tensor) -> tuple[Tensor, Prepared]:

@@ -22,7 +22,7 @@ Feeds = dict[Steps, list[tuple[Steps, Tensor]]]
 
 
 class PoolAxis(Protocol):
-    """What a pool does along one axis; axes that do the same are equal."""
+    """Averages of a pool along one axis; axes with the same averages are equal."""
 
     def __hash__(self) -> int:
         """Return a hash of the settings."""
@@ -56,7 +56,7 @@ class Pool(Protocol):
         ...
 
     def pool_axes(self, shape: MapShape) -> tuple[PoolAxis, PoolAxis]:
-        """Return what it does along the rows and the columns of a map of a size."""
+        """Return its axes for the rows and the columns of a map of a size."""
         ...
 
 

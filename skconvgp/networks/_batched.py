@@ -176,7 +176,7 @@ class ModuleNetwork:
 def module_network(
     module: nn.Module, sample: Tensor, weight_variance: float, bias_variance: float
 ) -> ModuleNetwork:
-    """Return a module as a network, with counts of what its derivatives hold.
+    """Return a module as a network, with the numbers that its derivatives hold.
 
     They are counted where the module is evaluated at the sample (1, ...).
     """

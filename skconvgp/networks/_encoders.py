@@ -108,7 +108,7 @@ class ModuleEncoder:
 
 
 def seeded(make: Callable[[], object], seed: int) -> object:
-    """Return what a function of the user makes, with a seed of torch that is its own.
+    """Return the result of a user's function, with torch seeded for it alone.
 
     Modules draw their parameters from the generator that all threads share: there is
     no other way to seed them. Its state is set back.

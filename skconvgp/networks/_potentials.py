@@ -167,7 +167,7 @@ class Potential:
     def renew(
         self, parameters: Parameters, n_rows: int, generator: Generator | None = None
     ) -> None:
-        """Renew what a prior of features knows of the outputs; nothing for others.
+        """Renew the outputs that a prior of features knows; others ignore them.
 
         The outputs of `n_rows` inputs are computed at once. Without a generator, which
         draws coefficients, the most probable ones are set.

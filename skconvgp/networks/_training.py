@@ -65,7 +65,7 @@ class Schedule:
 
 
 class TrainingLoss(Protocol):
-    """What a training minimises: a number for each draw."""
+    """Loss of a training: a number for each draw."""
 
     @property
     def n_rows(self) -> int:
@@ -82,7 +82,7 @@ class TrainingLoss(Protocol):
 
 
 class ValidationLoss(Protocol):
-    """What says when to stop."""
+    """Held-out loss for early stopping."""
 
     def losses(self, parameters: Parameters, /) -> Tensor:
         """Return the loss (k,) of each draw on samples that training does not see."""

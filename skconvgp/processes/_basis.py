@@ -1,4 +1,4 @@
-"""Basis: what new samples are compared with, whatever the posterior is."""
+"""Basis: samples or features that new samples are compared with."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class NewRows:
 
 @dataclass(frozen=True)
 class BasisReport:
-    """What a report of a fit says of a basis."""
+    """Facts of a basis for the report of a fit."""
 
     backend: str  # "precomputed" for a given matrix
     dtype: torch.dtype  # of tiles, or of features
@@ -44,7 +44,7 @@ class BasisReport:
 
 
 class Basis(ABC):
-    """What new samples are compared with: m training samples, anchors or features.
+    """Training samples, anchors or features, m in number, to compare new samples with.
 
     A basis is a frozen dataclass with this class as its base. The abstract
     methods are its own; the others say what is usual.
@@ -95,7 +95,7 @@ class Basis(ABC):
 
     @abstractmethod
     def report(self, run: Run) -> BasisReport:
-        """Return what the report of a fit says of it."""
+        """Return the facts for the report of a fit."""
 
     def take(self, indices: NDArray[np.intp]) -> Any:  # noqa: ARG002  (keeps none)
         """Return the basis of some of its samples: itself, if it keeps none."""

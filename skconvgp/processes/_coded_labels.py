@@ -23,7 +23,7 @@ def left_out_outputs(
     Parameters
     ----------
     sites : Sites
-        What leaves with each sample.
+        Parts of the posterior that leave with each sample.
     mean, var : Tensor of shape (n, k)
         Posterior of the latent functions; variances are those that features explain,
         for amplitude 1.

@@ -104,7 +104,7 @@ class CoefficientPosterior:
         return replace(self, state=state)
 
     def reads_variances(self, basis: Basis, *, needs_var: bool) -> bool:
-        """Return whether prior variances count, or show what features exceed."""
+        """Return whether prior variances count, or show an excess of features."""
         return self.variance != "sor" and (needs_var or not basis.is_projection)
 
     def spread(self, values: Tensor, prior: Tensor) -> Spread:

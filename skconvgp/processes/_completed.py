@@ -1,4 +1,4 @@
-"""A completed Gram matrix, with what a fit needs and reports of it."""
+"""A completed Gram matrix, with its values for a fit and for the report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draws of functions: what posteriors share, and why there are none."""
+"""Draws of functions: common steps, and messages where there are none."""
 
 from __future__ import annotations
 

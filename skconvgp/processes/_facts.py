@@ -118,7 +118,7 @@ class TooFewPatches:
 
 @dataclass(frozen=True)
 class Undrawn:
-    """Draws of coefficients leave out what the features leave out of the variance.
+    """Draws of coefficients lack the variance that the features lack.
 
     Parameters
     ----------

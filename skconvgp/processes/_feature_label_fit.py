@@ -55,7 +55,7 @@ ROWS = 4096  # of features that are summed at a time
 
 
 def follow_labels(models: Sequence[LabelModel], problem: Problem) -> bool:
-    """Return whether a label alone says what the targets and the noise of it are."""
+    """Return whether targets and noise of a sample follow from its label alone."""
     codes = rows_to_tensor(problem.class_codes)
     for model in models:
         if not isinstance(model, NoisyModel):

@@ -118,7 +118,7 @@ class FeatureSamples(FeatureRows):
 
 @dataclass(frozen=True)
 class FeatureSites(FeatureRows):
-    """Samples given by features, with what leaves the posterior with each of them.
+    """Samples given by features, with the parts of the posterior that leave with each.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ class FeatureSites(FeatureRows):
 
     @property
     def sites(self) -> Sites:
-        """What leaves with each sample."""
+        """Parts of the posterior that leave with each sample."""
         return Sites(self.precision, self.shift)
 
 

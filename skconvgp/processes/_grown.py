@@ -1,4 +1,4 @@
-"""What a process was before further samples are added to its sums."""
+"""State of a process before further samples are added to its sums."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from skconvgp.processes._process import CodedLabels, Growth, KeptLeftOut, Proces
 
 
 def growth_of(process: Process) -> Growth:
-    """Return what further samples are added to."""
+    """Return the sums to which further samples are added."""
     assert process.growth is not None
     return process.growth
 

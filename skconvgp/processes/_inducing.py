@@ -66,7 +66,7 @@ class Inducing(Protocol):
     def choice(
         self, backend: str, device: torch.device, dtype: torch.dtype
     ) -> ResponsesChoice:
-        """Return what computes; raise if it was asked for and cannot."""
+        """Return the backend; raise if it was asked for and cannot compute."""
         ...
 
     def in_units(self, unit: float) -> Self:
@@ -177,7 +177,7 @@ class InducingSet:
     def choice(
         self, backend: str, device: torch.device, dtype: torch.dtype
     ) -> ResponsesChoice:
-        """Return what computes responses; raise if it was asked for and cannot."""
+        """Return the backend of responses; raise if it was asked for and cannot."""
         return choose_responses(self.kernel.base_kernel, backend, device, dtype)
 
     def in_units(self, unit: float) -> Self:

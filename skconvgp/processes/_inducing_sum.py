@@ -119,7 +119,7 @@ class InducingSum:
     def choice(
         self, backend: str, device: torch.device, dtype: torch.dtype
     ) -> ResponsesChoice:
-        """Return what computes the slowest term; raise if one of them cannot."""
+        """Return the backend of the slowest term; raise if a term has none."""
         choices = [term.choice(backend, device, dtype) for term in self.terms]
         return max(choices, key=lambda one: one.name == "torch")
 

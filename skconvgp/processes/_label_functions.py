@@ -157,7 +157,7 @@ def fit_functions(
 def kept_state(
     factors: Tensor, jitters: FloatArray, n_classes: int, lift_map: Any = None
 ) -> CoefficientState:
-    """Return what a process keeps of the factors (k, r, r), as arrays.
+    """Return the factors (k, r, r) that a process keeps, as arrays.
 
     Factors of the second of two classes alone are copied, so that the moments of the
     first, which lie beside them, are freed. From three functions on, their mean

@@ -105,7 +105,7 @@ class Labelled:
         *,
         needs_var: bool,
     ) -> bool:
-        """Return whether variances are wanted, or show what features exceed."""
+        """Return whether variances are wanted, or show an excess of features."""
         return needs_var or self._has_features
 
     def spread(self, values: Tensor, prior: Tensor) -> Spread:
@@ -252,7 +252,7 @@ class Labelled:
         run: Run,
         change: Callable[[Tensor], Tensor],
     ) -> tuple[Tensor, Tensor]:
-        """Return means and changes of new samples, from what the basis gives."""
+        """Return means and changes of new samples, from values of the basis."""
         means, changes, dual = [], [], run.tensor(self.dual)
         new = NewRows(rows)
         for values, _ in basis.stream(new, run, self.width, needs_diag=False):

@@ -1,4 +1,4 @@
-"""What is observed of latent functions, as variational inference sees it."""
+"""Observations of latent functions, for variational inference."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Start:
 
 
 class Observations(Protocol):
-    """What is observed of the latent functions of the training samples."""
+    """Observations of the latent functions of the training samples."""
 
     @property
     def start(self) -> Start:

@@ -55,7 +55,7 @@ class Part(Protocol):
         ...
 
     def choice(self, run: Run) -> BackendChoice | ResponsesChoice:
-        """Return what computes tiles or features."""
+        """Return the backend of tiles or features."""
         ...
 
     def gram(self, run: Run) -> Tensor:
@@ -110,7 +110,7 @@ class KernelPart:
         return self.prior.precision(config)
 
     def choice(self, run: Run) -> BackendChoice:
-        """Return what computes tiles."""
+        """Return the backend of tiles."""
         return self.prior.choice(run)
 
     def gram(self, run: Run) -> Tensor:
@@ -190,7 +190,7 @@ class MirroredPart:
         return self.prior.precision(config)
 
     def choice(self, run: Run) -> BackendChoice:
-        """Return what computes tiles."""
+        """Return the backend of tiles."""
         return self.prior.choice(run)
 
     def gram(self, run: Run) -> Tensor:
@@ -325,7 +325,7 @@ class PatchPart:
         return self.prior.precision(config)
 
     def choice(self, run: Run) -> ResponsesChoice:
-        """Return what computes responses to patches."""
+        """Return the backend of responses to patches."""
         return self.prior.choice(run)
 
     def gram(self, run: Run) -> Tensor:

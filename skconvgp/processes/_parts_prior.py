@@ -79,7 +79,7 @@ class PartsPrior(Basis):
         return torch.float32 if torch.float32 in dtypes else torch.float64
 
     def choice(self, run: Run) -> BackendChoice | ResponsesChoice:
-        """Return what computes the slowest part."""
+        """Return the backend of the slowest part."""
         choices = [part.choice(run) for part in self.parts]
         return max(choices, key=lambda one: one.name == "torch")
 

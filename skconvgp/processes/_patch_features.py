@@ -22,7 +22,7 @@ CUT = 1e-6  # share of the largest eigenvalue that may be rounding error
 
 
 class Whitening(NamedTuple):
-    """What takes the responses to inducing patches to features of unit covariance.
+    """Linear map from responses at inducing patches to whitened features.
 
     Parameters
     ----------

@@ -69,7 +69,7 @@ class PatchPrior(Basis):
         return replace(self, exact=replace(self.exact, dtype=dtype))
 
     def choice(self, run: Run) -> ResponsesChoice:
-        """Return what computes responses to patches."""
+        """Return the backend of responses to patches."""
         device = run.config.device
         return self.inducing.choice(run.backend, device, self.tile_dtype)
 

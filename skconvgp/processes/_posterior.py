@@ -1,4 +1,4 @@
-"""Posterior: what follows from the data, for what a basis gives of new samples."""
+"""Posterior: what follows from the data for values that a basis gives."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Posterior(Protocol):
         ...
 
     def part(self, values: Tensor, prior: Tensor) -> tuple[Any, float]:
-        """Return what a joint covariance needs of a block, and `Spread.excess`."""
+        """Return the values of a block for a joint covariance, and `Spread.excess`."""
         ...
 
     def joint(self, parts: list[Any], prior: Tensor) -> Tensor:
@@ -87,7 +87,7 @@ class Posterior(Protocol):
         ...
 
     def facts(self) -> list[Fact]:
-        """Return what users should know of any prediction."""
+        """Return facts that hold for any prediction."""
         ...
 
     @property

@@ -159,7 +159,7 @@ class KernelPrior(Basis):
         needs_diag: bool = True,
         label: str = "predict",
     ) -> Stream:
-        """Yield covariances with the samples; `label` is what progress is called.
+        """Yield covariances with the samples; `label` is the name of the progress.
 
         A prior variance may cost half as much as a covariance.
         """
@@ -330,7 +330,7 @@ def report_of(
     dtype: torch.dtype,
     n_position_pairs: int = 0,
 ) -> BasisReport:
-    """Return what is said of a backend, and of the precision it computes in."""
+    """Return the facts of a backend for a report, and its precision."""
     words = choice.name, dtype, choice.reason, choice.instruction_set
     return BasisReport(*words, n_position_pairs)
 

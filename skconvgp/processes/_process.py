@@ -1,4 +1,4 @@
-"""Process: a fitted Gaussian process, and what it says of new and left-out samples."""
+"""Process: a fitted Gaussian process, which predicts new and left-out samples."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CLIP_TOLERANCE = 1e-6  # of the prior variance (docs/maths.rst, "Posterior")
 
 @dataclass(frozen=True)
 class Labels:
-    """What labels say of targets and noise, if the noise follows from them."""
+    """Targets and noise of labels, if the noise follows from them."""
 
     likelihood: Any  # the one that was chosen
     offset: FloatArray  # (n_outputs,), prior means of the latent functions
@@ -67,7 +67,7 @@ class CodedLabels(Labels):
 
 @dataclass(frozen=True)
 class Growth:
-    """What further samples are added to."""
+    """Sums to which further samples are added."""
 
     reservoir: Any  # random samples of those added so far
     sums: FeatureSums | None = None  # None: they follow from the factors
@@ -128,7 +128,7 @@ class KeptLeftOut:
 
 @dataclass(frozen=True)
 class Process:
-    """A fitted process: what new samples are compared with, and what data say."""
+    """A fitted process: a basis, a posterior, and the data."""
 
     model: Model  # targets, weights, units, noise, amplitude, evidence
     prior: Basis
@@ -143,7 +143,7 @@ class Process:
 
     @property
     def dual(self) -> FloatArray:
-        """Dual coefficients: means are what the basis gives times these."""
+        """Dual coefficients: means are the values of the basis times these."""
         return self.posterior.dual
 
     @property

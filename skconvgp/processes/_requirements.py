@@ -1,4 +1,4 @@
-"""What processes require of likelihoods."""
+"""Requirements of processes on likelihoods."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ SMALLER_MATRIX = (
 
 
 class ShowProgress(Protocol):
-    """Returns what is called with the progress of a computation."""
+    """Returns the callback of the progress of a computation."""
 
     def __call__(
         self,

@@ -125,7 +125,7 @@ class SummedPrior(Basis):
         return self.residual_diag
 
     def report(self, run: Run) -> BasisReport:
-        """Return what is said of the kernel of all pairs."""
+        """Return the facts of the kernel of all pairs."""
         return self.coarse.report(run)
 
     def stream(

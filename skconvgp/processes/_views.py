@@ -28,7 +28,7 @@ FitView: TypeAlias = Callable[[Tensor], tuple[View, Tensor]]
 
 @runtime_checkable
 class SizedFitView(Protocol):
-    """What fits a view and says how much it holds meanwhile."""
+    """A fit of a view that tells how much it holds meanwhile."""
 
     def n_values(self, image_shape: ImageShape) -> int:
         """Return how many numbers of each image are held at once, at most."""
@@ -40,7 +40,7 @@ class ArrayView(Protocol):
     """A view by code that knows nothing of tensors, perhaps with derivatives."""
 
     def with_slopes(self, images: Tensor) -> Tensor:
-        """Return what the view shows of images, so that torch can differentiate it."""
+        """Return images through the view, so that torch can differentiate them."""
         ...
 
     def require_slopes(self) -> None:

@@ -1,4 +1,4 @@
-"""ImageTransformer: what all transformers of images share."""
+"""ImageTransformer: the base of all transformers of images."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ class ImageTransformer(TransformerMixin, BaseEstimator):
         return math.prod(self.output_shape_)
 
     def _read(self, X: Any) -> Tensor:
-        """Return the images (n, c, h, w) of `fit`, and set what describes them.
+        """Return images (n, c, h, w) of `fit`, and set attributes that describe them.
 
         A device or budget that cannot be used is an error, also where `fit` needs none.
         """

@@ -1,1 +1,1 @@
-"""What a computation may use: device, backend, memory, jobs, cache, progress."""
+"""Resources of a computation: device, backend, memory, jobs, cache, progress."""

@@ -57,7 +57,7 @@ def make_config(
     n_values: int = 0,
     remedy: str = "",
 ) -> tuple[ComputeConfig, TileRunner]:
-    """Return device, precision and memory of a computation, and what runs its blocks.
+    """Return device, precision and memory of a computation, and its runner of blocks.
 
     `owner` is the public function, for messages. `dtype`, `memory_budget` and `n_jobs`
     are its settings. The result has `n_values` numbers; `remedy` is advice if they do

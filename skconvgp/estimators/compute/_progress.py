@@ -73,7 +73,7 @@ class ProgressLine:
 
 
 class FitLine(ProgressLine):
-    """Progress of a fit, whose first line says what the fit will take.
+    """Progress of a fit, whose first line estimates the time of the fit.
 
     The warning of a long fit is given even if nothing is written. `n_position_pairs` is
     the number of pairs of positions whose covariances a pair of samples needs.
@@ -100,7 +100,7 @@ class FitLine(ProgressLine):
         self._is_said, self._is_judged = unit != PAIRS, False
 
     def report(self, done: int, total: int) -> None:
-        """Report `done` of `total`; say what all of it takes, and warn once."""
+        """Report `done` of `total`; estimate the time of all, and warn once."""
         now = time.perf_counter()
         if done <= self._first[0]:
             # What came before, tables of the images, is no time of pairs.
@@ -115,7 +115,7 @@ class FitLine(ProgressLine):
             self(done, total)
 
     def _say_cost(self, total: int, rate: float) -> None:
-        """Write what all pairs take, at the speed of the first blocks."""
+        """Write the time of all pairs, at the speed of the first blocks."""
         if self._verbose < 1:
             return
         cost = f"{total} pairs of samples"

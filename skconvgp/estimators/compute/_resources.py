@@ -1,4 +1,4 @@
-"""EstimatorResources: what a computation may use, by the settings of an estimator."""
+"""EstimatorResources: resources of a computation, by the settings of an estimator."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def _progress(
     verbose: int,
     n_workers: int,
 ) -> OnStep:
-    """Return what is called while pairs are computed, for a fit or for predictions."""
+    """Return the callback of computed pairs, for a fit or for predictions."""
     if label != "fit":
         return ProgressLine(label, verbose, unit)
     line = FitLine(

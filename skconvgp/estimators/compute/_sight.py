@@ -1,4 +1,4 @@
-"""The warning that a kernel sees nothing of what samples differ by."""
+"""The warning that a kernel does not see the differences of samples."""
 
 from typing import cast
 
