@@ -36,7 +36,7 @@ class Part:
     parts: tuple["Part", ...]
 
     def get_params(self, deep: bool = True) -> dict[str, object]:
-        """Return the settings by name, those of nested parts included.
+        """Return the settings by name, also of nested parts.
 
         Parameters
         ----------
@@ -125,7 +125,7 @@ class Part:
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def _direct_params(self) -> dict[str, object]:
-        """Return the settings of this part by name, without those of nested parts."""
+        """Return the settings of this part by name, without its nested parts."""
         single = self._single_settings()
         settings = {field.name: getattr(self, field.name) for field in single}
         if self.part_name is None:

@@ -18,7 +18,7 @@ __all__ = ["Flip", "Part", "Shift"]
 class Flip(Part):
     """Left-right flips of images.
 
-    Flipped is what the estimator sees: behind a
+    The images are flipped as the estimator sees them: behind a
     :class:`~skconvgp.transforms.ScatteringTransform` these are maps of coefficients,
     which are not the coefficients of the flipped image.
 

@@ -207,5 +207,5 @@ class Optimizer(Protocol):
     """Looks for the theta with the smallest mean value over the fixed batches."""
 
     def minimize(self, landscape: Landscape, generator: Generator) -> OptimizerResult:
-        """Return a theta with a small value, which is never above that of the start."""
+        """Return a theta with a small value, never above the value at the start."""
         ...

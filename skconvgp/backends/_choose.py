@@ -111,7 +111,7 @@ class BackendChoice:
         return _network(self.kernel).n_position_pairs(shape) // math.prod(shape[1:])
 
     def _finished(self, backend: TileBackend) -> TileBackend:
-        """Return the backend of the kernel, given that of the lowered network."""
+        """Return the backend of the kernel, given the lowered network's."""
         for wrap in reversed(_split_network(self.kernel)[1]):
             backend = wrap(backend)
         return backend

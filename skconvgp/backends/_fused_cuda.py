@@ -183,6 +183,6 @@ def _weights(program: Program, device: torch.device) -> Tensor:
 def _constants(
     program: Program, dtype: torch.dtype, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """Return the constants of all operations; those of the last in float64 as well."""
+    """Return the constants of all operations; the last has them in float64 as well."""
     constants = torch.from_numpy(np.ascontiguousarray(program.constants))
     return constants.to(device, dtype), constants[-1].to(device)

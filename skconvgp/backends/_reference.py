@@ -121,7 +121,7 @@ def image_shape_of(image: Tensor) -> ImageShape:
 
 
 def count_bytes(prepared: Prepared) -> int:
-    """Return the bytes of tables, including those of branches."""
+    """Return the bytes of tables, including tables of branches."""
     if isinstance(prepared, tuple):
         return sum(count_bytes(branch) for branch in prepared)
     return 0 if prepared is None else prepared.nbytes

@@ -72,7 +72,7 @@ class SumBackend:
 
 @dataclass(frozen=True)
 class ScaledTangents:
-    """Tiles of a multiple of a kernel with tangents, that of the factor as the last."""
+    """Tiles of a multiple of a kernel with tangents; the last is by the factor."""
 
     backend: TileBackend  # computes the kernel with tangents
     factor: float
@@ -100,7 +100,7 @@ class ScaledTangents:
         return self._scaled(self.backend.cross(one, two))
 
     def gram(self, one: Prepared) -> Tensor:
-        """Return those of a diagonal tile; those below are undefined."""
+        """Return the covariances of a diagonal tile; the lower half is undefined."""
         return self._scaled(self.backend.gram(one))
 
     def diag(self, one: Prepared) -> Tensor:

@@ -165,7 +165,7 @@ def symmetric_part(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
 def truncate(
     observed: Observed, filled: Filled, vectors: Tensor, limits: Limits
 ) -> Fit:
-    """Replace missing entries by those of the nearest low-rank matrix, in rounds."""
+    """Replace missing entries by entries of the nearest low-rank matrix, in rounds."""
     last, n_iter, converged = (filled.left, filled.right), 0, False
     while n_iter < limits.max_iter and not converged:
         n_iter += 1

@@ -38,8 +38,8 @@ class NearestNeighbors(Part):
     with :math:`k (k + 1) / 2` evaluations of the kernel, in addition to prior
     variances. There is no Gram matrix: a fit evaluates the kernel only to choose
     settings and to calibrate on left-out samples, at most 300 of them. If k is at least
-    the number of samples, the means are those of the exact Gaussian process, and for a
-    given amplitude also the variances.
+    the number of samples, the means equal the means of the exact Gaussian process, and
+    for a given amplitude also the variances.
 
     Parameters
     ----------
@@ -54,11 +54,11 @@ class NearestNeighbors(Part):
     weights : {"uniform", "epanechnikov", "gaussian", "hilbert"}, default="uniform"
         How much near neighbours count more than far ones. A neighbour of weight w has
         the noise variance :math:`\sigma^2 / w`, with w a function of
-        :math:`r = d_i / d_{k+1} \le 1`, its distance in units of that of the nearest
-        sample that is no neighbour: :math:`1 - r^2` for "epanechnikov",
+        :math:`r = d_i / d_{k+1} \le 1`, its distance in units of the distance of the
+        nearest sample that is no neighbour: :math:`1 - r^2` for "epanechnikov",
         :math:`1 / \max(r, 10^{-3})` for "hilbert", :math:`e^{-2 r^2}` for "gaussian",
-        and 1 for "uniform". The distance is that of `metric`, and for "cosine"
-        :math:`\sqrt{2 - 2 \cos}`.
+        and 1 for "uniform". Distances follow `metric`, and are
+        :math:`\sqrt{2 - 2 \cos}` for "cosine".
 
     Raises
     ------
@@ -185,7 +185,7 @@ class NearestNeighbors(Part):
         Returns
         -------
         distances : Tensor of shape (n1, k)
-            In units of the points; of "cosine", those of points divided by their norms.
+            In units of the points; of "cosine", between points divided by their norms.
         """
         if self.metric == "cosine":
             new, near = (normalize(one, dim=-1) for one in (new, near))
@@ -198,7 +198,7 @@ class NearestNeighbors(Part):
         Parameters
         ----------
         distances : Tensor of shape (n1, k + 1)
-            Distances of the neighbours, then that of the nearest sample beyond.
+            Distances of the neighbours, then the distance of the nearest sample beyond.
 
         Returns
         -------

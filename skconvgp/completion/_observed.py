@@ -112,7 +112,7 @@ class Observed:
 
 @dataclass(frozen=True)
 class Filled:
-    """A symmetric U V^T (n, n) whose observed entries are replaced by those of K."""
+    """A symmetric U V^T (n, n) whose observed entries are replaced by entries of K."""
 
     misfit: Observed  # P(K - U V^T)
     left: Tensor  # U (n, r)

@@ -65,14 +65,14 @@ class RandomFeatures(Part):
 
     Notes
     -----
-    The model is the Gaussian process of the covariance
-    :math:`\phi(x)^\top \phi(x')`: evidence, noise, leave-one-out values and
-    calibration are exact for it. `observed_fraction` is not used. A fit takes n r²
-    operations, the model keeps no sample, and the estimator has ``partial_fit``, which
-    adds samples in the time of their features. If each class has a noise of its own, as
-    with "dirichlet", a fit takes n r² + r³ operations more for each, and the model r²
-    numbers. "laplace" is solved with n x n numbers, and has no ``partial_fit``; a
-    search by `optimizer` is that of the exact process.
+    The model is the Gaussian process of the covariance :math:`\phi(x)^\top \phi(x')`:
+    evidence, noise, leave-one-out values and calibration are exact for it.
+    `observed_fraction` is not used. A fit takes n r² operations, the model keeps no
+    sample, and the estimator has ``partial_fit``, which adds samples in the time of
+    their features. If each class has a noise of its own, as with "dirichlet", a fit
+    takes n r² + r³ operations more for each, and the model r² numbers. "laplace" is
+    solved with n x n numbers, and has no ``partial_fit``; a search by `optimizer`
+    learns with the exact process.
 
     All features of a network share the fluctuation of its hidden layers, which grows
     with depth: more features do not remove it, more channels or networks do. For deep

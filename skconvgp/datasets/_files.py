@@ -78,7 +78,7 @@ def read_arrays(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any]]:
 def _read_archive(
     path: Path, names: Sequence[str]
 ) -> tuple[dict[str, NDArray[Any]], list[str]]:
-    """Return those of the named arrays that a file has, and the names of all."""
+    """Return the named arrays that a file has, and the names of all."""
     with path.open("rb") as file:  # np.load leaves a damaged file open
         loaded = np.load(file)
         if not hasattr(loaded, "files"):

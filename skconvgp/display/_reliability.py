@@ -134,8 +134,7 @@ class ReliabilityDisplay:
         y_true : array-like of shape (n,)
             Labels.
         y_prob : array-like of shape (n, n_classes) or (n,)
-            Probabilities of the classes; for two classes, those of the second class are
-            enough.
+            Probabilities of the classes; for two classes, the second column is enough.
         labels : array-like of shape (n_classes,), default=None
             Label of each column; None is the sorted labels of `y_true`.
         n_bins : int, default=10

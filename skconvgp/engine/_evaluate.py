@@ -177,7 +177,7 @@ class KernelOracle:
         return self._diag_of(self._tables, self._gram_plan)
 
     def _tables_of(self, indices: Tensor | None) -> Tables:
-        """Return the tables of images given by index; those of all images are kept."""
+        """Return the tables of images given by index; tables of all images are kept."""
         if indices is None:
             return self._tables
         return Tables(self.backend, self.images[indices], self.config)
@@ -235,7 +235,7 @@ class KernelOracle:
         progress: Progress | None = None,
         matrix: str = "",
     ) -> None:
-        """Compute the blocks of a plan, except those of the matrix that have files."""
+        """Compute the blocks of a plan, except blocks of the matrix that have files."""
         is_kept = bool(matrix) and is_worth_files(plan, self.costs.n_passes)
         cache = self.cache if is_kept else None
         plan = cut_for_cache(plan) if cache else plan

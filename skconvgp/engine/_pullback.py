@@ -135,7 +135,7 @@ def _jobs(
 def _weights_of(
     block: Block, weights: Tensor | FactoredWeights, is_symmetric: bool
 ) -> Tensor:
-    """Return the weights of a block; for a symmetric matrix, those of one triangle.
+    """Return the weights of a block; for a symmetric matrix, of one triangle.
 
     A pair of different images has the weights of both entries, G_ij + G_ji.
     """

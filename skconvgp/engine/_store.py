@@ -59,7 +59,7 @@ class ProductStore:
         self._waiting: dict[tuple[int, int], tuple[Block, Tensor]] = {}
 
     def write(self, block: Block, values: Tensor) -> None:
-        """Add the contribution of a block, then those of blocks that waited for it."""
+        """Add the contribution of a block, then of the blocks that waited for it."""
         self._waiting[_corner(block)] = block, values
         while self._missing and self._missing[-1] in self._waiting:
             self._add(*self._waiting.pop(self._missing.pop()))

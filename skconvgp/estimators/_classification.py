@@ -307,11 +307,11 @@ class ConvNetGPClassifier(GPClassifier):
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Add samples to those of earlier calls; the first one is a `fit`.
+        """Add further samples; the first call is a `fit`.
 
         Only with a completion that computes features, such as
         :class:`~skconvgp.completion.RandomFeatures`, and with a likelihood that turns
-        labels into targets. Features, noise and units of the targets stay those of the
+        labels into targets. Features, noise and units of the targets are kept from the
         first call. "dirichlet" and "beta" also keep the prior count, the amplitude and
         the prior means: the first call should then have samples of all classes.
 

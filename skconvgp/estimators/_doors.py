@@ -95,7 +95,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Samples:
-    """Training samples, without those of weight 0.
+    """Training samples of positive weight.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ def read_further(
     training: Training,
     **options: Any,
 ) -> Samples:
-    """Return further samples; raise unless their shape is that of `fit`.
+    """Return further samples; raise unless they have the shape of `fit`.
 
     Rows of a precomputed kernel hold covariances with the samples of `fit`. Parameters
     are those of `read_training`; `prior` and `training` are of the samples so far.

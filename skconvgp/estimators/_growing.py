@@ -82,7 +82,7 @@ def first_classes(classes: ArrayLike | None) -> NDArray[Any]:
 
 
 def require_same_classes(known: NDArray[Any], classes: ArrayLike | None) -> None:
-    """Raise if classes are given and are not those of the first call."""
+    """Raise if classes are given and differ from the first call."""
     if classes is not None and not np.array_equal(known, distinct_labels(classes)):
         raise ValueError(
             f"`classes`={classes!r} is not the same as on the last call to "

@@ -122,7 +122,7 @@ class ImageRegressor(GPRegressor):
         Coefficients of the covariances with `X_train_` in the latent means; with
         patches alone, of the features.
     X_train_ : ndarray of shape (n_samples, n_features)
-        Training images without those of weight 0; None with patches alone.
+        Training images of positive weight; None with patches alone.
     solver_, solver_state_ : object
         The solver and its state: the factor of the training matrix, n_samples squared
         numbers.
@@ -155,8 +155,7 @@ class ImageRegressor(GPRegressor):
     Notes
     -----
     Images may have 1x1 to 96x96 pixels; larger ones are reduced by averaging squares of
-    pixels, with a warning. Mirror images are those of X, before a transformer sees
-    them.
+    pixels, with a warning. Images of X are mirrored before a transformer sees them.
 
     A prediction takes the scattering of each new image, three times for images with
     three channels, and of its mirror image if these are averaged over, and then the
@@ -175,9 +174,9 @@ class ImageRegressor(GPRegressor):
     `fit_report_` says so.
 
     `partial_fit` adds images to the sums of a fit of patches alone. Inducing patches,
-    flips, noise and units stay those of the first call.
+    flips, noise and units are kept from the first call.
 
-    Prior variances of a kernel of patches are those of its features.
+    Prior variances of a kernel of patches are computed from its features.
 
     References
     ----------
@@ -266,7 +265,7 @@ class ImageRegressor(GPRegressor):
     def partial_fit(
         self, X: Any, y: Any, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Add images to those of earlier calls; only patches alone can do so.
+        """Add further images; only patches alone can do so.
 
         The first call is a `fit`, for ``parts="patches"``.
 

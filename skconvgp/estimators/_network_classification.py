@@ -92,8 +92,8 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         Steps of a chain from one draw to the next.
     weight_variance : float, default=2.0
         Prior variance of weights, before a division by the fan-in; functions vary more
-        quickly if it is larger. With a kernel as prior it is that of the random
-        networks that training begins with.
+        quickly if it is larger. With a kernel as prior, the random networks that
+        training begins with have it.
     bias_variance : float, default=1.0
         Prior variance of biases.
     optimizer : None, "amplitude" or "evidence", default="evidence"

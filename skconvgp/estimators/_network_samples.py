@@ -33,7 +33,7 @@ LEAST_NOISE, MOST_NOISE, MOST_WEIGHT = 1e-12, 1e30, 1e12
 
 @dataclass(frozen=True)
 class NetworkSamples:
-    """Training samples, without those of weight 0."""
+    """Training samples of positive weight."""
 
     rows: NDArray[Any]  # inputs (n, d)
     y: NDArray[Any]  # labels or targets (n, ...)

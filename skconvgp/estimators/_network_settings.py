@@ -97,7 +97,7 @@ class NetworkSettings:
 
     @property
     def draws_features(self) -> bool:
-        """Whether these features are random, and not those of landmarks."""
+        """Whether these features are random, and not made from landmarks."""
         return self.reads_features and not isinstance(self.features, Nystrom)
 
     @property
@@ -264,7 +264,7 @@ def _calibrates(owner: Any, calibrate: object) -> bool:
 
 
 def _schedule(owner: Any) -> Schedule:
-    """Return the schedule; that of all samples at once where a choice is open."""
+    """Return the schedule; all samples at once where a choice is open."""
     batch_size, max_iter = owner.batch_size, owner.max_iter
     if is_auto(batch_size):
         batch_size = None

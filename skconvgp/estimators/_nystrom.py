@@ -87,7 +87,7 @@ def read_more(
     read_y: Callable[[Any], NDArray[Any]] = np.asarray,
     **options: Any,
 ) -> Samples:
-    """Return further samples; parameters are those of `read_training`."""
+    """Return further samples; parameters are as in `read_training`."""
     process: Any = estimator._process
     if not can_grow(process):
         raise ValueError(
@@ -135,7 +135,7 @@ def extend(estimator: Any, problem: Problem, samples: Samples) -> None:
 
 
 def add_samples(estimator: Any, problem: Problem, samples: Samples) -> None:
-    """Add samples to a fitted process of features; parameters are those of `extend`."""
+    """Add samples to a fitted process of features; parameters are as in `extend`."""
     process = estimator._process
     warn_of_prior(process.prior, samples.rows)
     training = estimator._training.join(samples.training)

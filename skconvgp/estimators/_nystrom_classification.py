@@ -16,7 +16,7 @@ class NystromCompletedGP(GPClassifier):
 
     The columns of m landmarks in the Gram matrix give m features for each sample, and
     the products of these features approximate the Gram matrix (the Nyström
-    approximation). The posterior is that of a linear model of the features, so that
+    approximation). The posterior follows from a linear model of the features, so that
     training and test samples use the same factor. Labels become targets and
     probabilities as in :class:`~skconvgp.ConvNetGPClassifier`.
 
@@ -155,10 +155,10 @@ class NystromCompletedGP(GPClassifier):
     class takes O(n m^2 + m^3) and m^2 numbers of its own.
 
     `partial_fit` adds samples to the sums from which the posterior is computed. The
-    landmarks, the noise and the units stay those of the first call; predictions are
-    those of a single `fit` with these. "dirichlet" and "beta" also keep the prior
-    count, the amplitude and the prior means of the first call. The features of at most
-    500 samples, drawn from all, are kept, and the probabilities are calibrated on their
+    landmarks, the noise and the units are kept from the first call; a single `fit` with
+    these predicts the same. "dirichlet" and "beta" also keep the prior count, the
+    amplitude and the prior means of the first call. The features of at most 500
+    samples, drawn from all, are kept, and the probabilities are calibrated on their
     leave-one-out predictions. The leave-one-out predictions of all other samples are
     not updated after the call that added them.
 
@@ -248,7 +248,7 @@ class NystromCompletedGP(GPClassifier):
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Add samples to those of earlier calls; the first one is a `fit`.
+        """Add further samples; the first call is a `fit`.
 
         Each sample should come once: a copy in a later call is another sample, which
         makes left-out predictions and calibration too confident. A warning is given if

@@ -14,7 +14,7 @@ class NystromCompletedGPRegressor(GPRegressor):
 
     The columns of m landmarks in the Gram matrix give m features for each sample, and
     the products of these features approximate the Gram matrix (the Nyström
-    approximation). The posterior is that of a linear model of the features, so that
+    approximation). The posterior follows from a linear model of the features, so that
     training and test samples use the same factor.
 
     Parameters
@@ -141,10 +141,10 @@ class NystromCompletedGPRegressor(GPRegressor):
     numbers, and the leave-one-out predictions of its samples.
 
     `partial_fit` adds samples to the sums from which the posterior is computed. The
-    landmarks, the noise and the units stay those of the first call; predictions are
-    those of a single `fit` with these. Leave-one-out predictions are up to date for the
-    samples of the last call, and for at most 500 samples drawn from all. Those of other
-    samples are not updated after the call that added them.
+    landmarks, the noise and the units are kept from the first call; a single `fit` with
+    these predicts the same. Leave-one-out predictions are up to date for the samples of
+    the last call, and for at most 500 samples drawn from all. Those of other samples
+    are not updated after the call that added them.
 
     References
     ----------
@@ -229,7 +229,7 @@ class NystromCompletedGPRegressor(GPRegressor):
     def partial_fit(
         self, X: Any, y: Any, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Add samples to those of earlier calls; the first one is a `fit`.
+        """Add further samples; the first call is a `fit`.
 
         Each sample should come once: a copy in a later call is another sample, which
         makes left-out predictions and calibration too confident. A warning is given if

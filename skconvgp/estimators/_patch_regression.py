@@ -22,11 +22,11 @@ from skconvgp.kernels import PatchKernel
 class PatchGPRegressor(GPRegressor):
     """Regressor of images by a Gaussian process on their patches.
 
-    A latent function of an image is the sum of what a function of patches, drawn from a
-    Gaussian process, responds to each patch. Inducing patches at a few places give
-    features of images, and the posterior is that of a linear model of these: a fit is
-    one pass over the images, and its cost grows linearly with their number.
-    Targets are read as in :class:`~skconvgp.ConvNetGPRegressor`.
+    A latent function of an image is the sum of the responses of a function of patches,
+    drawn from a Gaussian process, to each patch. Inducing patches at a few places give
+    features of images, and the posterior follows from a linear model of these: a fit is
+    one pass over the images, and its cost grows linearly with their number. Targets are
+    read as in :class:`~skconvgp.ConvNetGPRegressor`.
 
     Parameters
     ----------
@@ -38,8 +38,8 @@ class PatchGPRegressor(GPRegressor):
     n_inducing : "auto", int or list, default="auto"
         Number of inducing patches, or of inducing images of a kernel of whole images.
         "auto" is 128; 256 from 5000 images on; 400 from 20 000 images with three
-        channels on; fewer if the memory is not free. For a sum, this number is that of
-        each term, or a list has one setting for each term.
+        channels on; fewer if the memory is not free. For a sum, each term has this
+        number, or a list has one setting for each term.
     n_locations : "auto", int, tuple (height, width) or list, default="auto"
         Number of places along each side of an image, or along its height and width, at
         which inducing patches stand. "auto" follows the location lengthscale: 3 to 7
@@ -56,12 +56,12 @@ class PatchGPRegressor(GPRegressor):
         How the free hyperparameters of the kernel, such as the lengthscale of its base
         and the location lengthscale, are learned before the fit. On at most 2000 images
         drawn at random, "loo" maximises the leave-one-out log predictive density,
-        "evidence" that of the features, and "elbo" the lower bound of Titsias. These
-        three make 25 iterations of L-BFGS; an object of :mod:`skconvgp.flows` maximises
-        the evidence. None holds hyperparameters. With ``weights="learned"`` of the
-        kernel, or ``inducing="learned"``, the weights or inducing patches are learned
-        too, and with None they alone are, by "loo". All terms of a sum are learned at
-        once, with their factors.
+        "evidence" the evidence of the features, and "elbo" the lower bound of Titsias.
+        These three make 25 iterations of L-BFGS; an object of :mod:`skconvgp.flows`
+        maximises the evidence. None holds hyperparameters. With ``weights="learned"``
+        of the kernel, or ``inducing="learned"``, the weights or inducing patches are
+        learned too, and with None they alone are, by "loo". All terms of a sum are
+        learned at once, with their factors.
     variance : "auto", "dtc" or "sor", default="auto"
         How the prior variance that the features do not explain is treated. "sor"
         (subset of regressors) ignores it; "dtc" (deterministic training conditional)
@@ -111,10 +111,10 @@ class PatchGPRegressor(GPRegressor):
     ----------
     inducing_patches_ : ndarray of shape (m, c, ph, pw)
         Inducing patches, normalized as the base kernel sees them. For a sum, a list
-        with those of each term; inducing images of a kernel of whole images.
+        with one array for each term; inducing images of a kernel of whole images.
     locations_ : ndarray of shape (l, 2)
         Places: row and column of the first pixel of a patch there. For a sum, a list
-        with those of each term; None for a kernel of whole images.
+        with one array for each term; None for a kernel of whole images.
     explained_variance_ : float
         Share of the mean prior variance that the inducing patches explain, on the 256
         images whose variances are the unit of the noise; 1 is an exact process. More
@@ -172,8 +172,8 @@ class PatchGPRegressor(GPRegressor):
     all when called, in about the time of a fit.
 
     `partial_fit` adds images to the sums from which the posterior is computed. Inducing
-    patches, the noise and the units stay those of the first call; predictions are those
-    of a single `fit` with these. A model then keeps 2000 images, drawn from all; their
+    patches, the noise and the units are kept from the first call; a single `fit` with
+    these predicts the same. A model then keeps 2000 images, drawn from all; their
     leave-one-out predictions are up to date. Those of other images are from the call
     that added them, or NaN.
 
@@ -265,7 +265,7 @@ class PatchGPRegressor(GPRegressor):
     def partial_fit(
         self, X: Any, y: Any, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Add images to those of earlier calls; the first one is a `fit`.
+        """Add further images; the first call is a `fit`.
 
         Each image should come once: a copy in a later call is another image, which
         makes left-out predictions and calibration too confident. A warning is given if

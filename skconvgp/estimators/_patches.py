@@ -135,7 +135,7 @@ def read_more_images(
     read_y: Callable[[Any], NDArray[Any]] = np.asarray,
     **options: Any,
 ) -> Samples:
-    """Return further samples; parameters are those of `read_training`."""
+    """Return further samples; parameters are as in `read_training`."""
     process: Any = estimator._process
     if process.growth is None:
         raise ValueError(NO_CLOSED_FORM)

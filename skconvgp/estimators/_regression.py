@@ -277,11 +277,11 @@ class ConvNetGPRegressor(GPRegressor):
     def partial_fit(
         self, X: Any, y: Any, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Add samples to those of earlier calls; the first one is a `fit`.
+        """Add further samples; the first call is a `fit`.
 
         Only with a completion that computes features, such as
         :class:`~skconvgp.completion.RandomFeatures`. Features, noise and units of the
-        targets stay those of the first call.
+        targets are kept from the first call.
 
         Each sample should come once: a copy in a later call is another sample, which
         makes left-out predictions and calibration too confident. A warning is given if

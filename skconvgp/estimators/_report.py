@@ -241,7 +241,7 @@ class FitReport:
         return f"not chosen: {self.noise_reason}" if self.noise_reason else ""
 
     def _patches(self) -> str:
-        """Return the line on inducing patches: those of each term."""
+        """Return the line on inducing patches, term by term."""
         text = f"{' + '.join(map(str, self.n_inducing))} patches"
         reason = self.inducing_reason
         return f"{text}: {reason}" if reason else text

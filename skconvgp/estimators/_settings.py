@@ -55,7 +55,7 @@ def settings_of(
     learned: Learned | None,
     training: Training,
 ) -> Settings:
-    """Return noise and amplitude: the learned values, or those of the settings.
+    """Return noise and amplitude: learned, or from the settings.
 
     Parameters
     ----------

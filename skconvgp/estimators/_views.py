@@ -84,7 +84,7 @@ class TransformerFit:
 
 
 def _steps(transformer: Any) -> list[Any]:
-    """Return the fitted transformers of a pipeline, those of its steps included."""
+    """Return the fitted transformers of a pipeline, also within its steps."""
     if not isinstance(transformer, Pipeline):
         return [] if transformer in (None, "passthrough") else [transformer]
     return [one for _, step in transformer.steps for one in _steps(step)]

@@ -120,7 +120,7 @@ def _holding(held_back: list[Warned]) -> Iterator[None]:
 
 
 def _warn_of_several(by_name: dict[str, Warned], n_asked: int) -> None:
-    """Give one warning in the place of those of several estimators."""
+    """Give one warning in place of one from each of several estimators."""
     first, *others = by_name.values()
     names = ", ".join(map(repr, by_name))
     estimators = f"{len(by_name)} of {n_asked} estimators, {names}"

@@ -159,7 +159,7 @@ class _Search:
 
     @property
     def stats(self) -> dict[str, float]:
-        """Numbers of candidates, and whether the surrogate is that of this package."""
+        """Numbers of candidates, and whether the surrogate is this package's own."""
         return {
             "n_steps": float(self._n_steps),
             "n_undefined": float(self._n_undefined),
@@ -234,7 +234,7 @@ def _sobol(n: int, n_dimensions: int, seed: int) -> list[list[float]]:
 
 
 def _surrogate(part: BayesianOptimization, n_free: int, seed: int) -> Surrogate:
-    """Return scikit-optimize's surrogate; if it is missing, that of this package."""
+    """Return scikit-optimize's surrogate; if it is missing, this package's own."""
     try:
         from skopt import Optimizer
         from skopt.space import Real as Interval

@@ -88,7 +88,7 @@ class LeftOutDensity:
         return Score(slopes.value, by_gram.div_(scale), noise * slopes.by_noise)
 
     def noise_of(self, noise_variance: float | None) -> float:
-        """Return a noise variance, or that of the objective if it is None."""
+        """Return a noise variance, by default the objective's own."""
         return self.noise_variance if noise_variance is None else noise_variance
 
     def sites(

@@ -204,7 +204,7 @@ class PatchLandscape:
         return float((error / var + var.log()).mean()) / 2.0
 
     def _features(self, theta: FloatArray, task: PatchTask | None = None) -> Tensor:
-        """Return features (n, r) of all images, by default those of learning."""
+        """Return features (n, r) of all images, by default of the learning images."""
         task = task or self._task
         size = self._parts[0].stop
         with torch.no_grad():

@@ -166,7 +166,7 @@ class PatchTask:
         return float(np.exp(theta[n_log])) if self.learns_noise else self.noise
 
     def _by_term(self, parts: list[Any]) -> tuple[list[Any], list[Any]]:
-        """Return the parts that are of weights and those of patches, term by term."""
+        """Return the parts of weights and the parts of patches, term by term."""
         return parts[: len(self.starts)], parts[len(self.starts) :]
 
 

@@ -68,7 +68,7 @@ class System:
 
     @cached_property
     def sample_factor(self) -> Tensor:
-        """Return the factor of the sample's block, from that of M if it is known."""
+        """Return the factor of the sample's block, from the factor of M if known."""
         if "factor" in vars(self):
             return self.factor[: self.n_sample, : self.n_sample]
         return self._factor_of(self.n_sample)

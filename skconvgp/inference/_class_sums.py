@@ -52,7 +52,7 @@ class LabelCode:
 
     @property
     def has_two_levels(self) -> bool:
-        """Whether all labels but that of a function give it the same noise."""
+        """Whether all labels but its own give a function the same noise."""
         labels = int_range(len(self.noise), self.noise.device)
         for i, column in enumerate(self.noise.mT):
             others = column[labels != self.label_of(i)]
@@ -87,7 +87,7 @@ class LabelCode:
 
 @dataclass(frozen=True)
 class ClassSums:
-    """Sums over the samples of each class; those of more samples add up."""
+    """Sums over the samples of each class; sums over parts of the samples add up."""
 
     moments: Tensor  # (c, r, r), F^T W_c F
     totals: Tensor  # (r, c), F^T w_c

@@ -45,7 +45,7 @@ ROWS = 4096  # summed at a time
 
 @dataclass(frozen=True)
 class FeatureSums:
-    """Sums over samples that determine the posterior; those of more samples add up."""
+    """Sums over samples that determine the posterior; sums over parts add up."""
 
     moment: Tensor  # (r, r), F^T D^-1 F
     response: Tensor  # (r, k), F^T D^-1 Y

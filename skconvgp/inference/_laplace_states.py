@@ -58,7 +58,7 @@ class OneLatentState:
         return var.clamp(min=0.0)[:, None, None]
 
     def joint_covariance(self, cross: Tensor, prior: Tensor) -> Tensor:
-        """Return the covariance (b, b, 1) of new samples, from that of the prior."""
+        """Return the covariance (b, b, 1) of new samples, given the prior one."""
         half = half_solve(self.factor, self.root * cross)
         return (prior - half.mT @ half)[:, :, None]
 

@@ -78,7 +78,7 @@ def left_out_covariance(residual: Tensor) -> Tensor:
 
 
 def join_updates(parts: list[CovarianceUpdate]) -> CovarianceUpdate:
-    """Return the update of all samples, given those of consecutive blocks."""
+    """Return the update of all samples, given the updates of consecutive blocks."""
 
     def joined(halves: list[Tensor | None]) -> Tensor | None:
         present = [half for half in halves if half is not None]

@@ -117,7 +117,7 @@ class Sequential(_Chain):
         self.kind = kind
 
     def unrolled(self) -> Iterator[Any]:
-        """Yield the layers, and those of chains among them."""
+        """Yield the layers, also of chains among them."""
         for layer in self.layers:
             yield from unrolled(layer)
 

@@ -367,7 +367,7 @@ def _branches(tables: Prepared) -> tuple[Prepared, ...]:
 
 
 def _joined(parts: list[Any]) -> Prepared:
-    """Return the tables of several sets of images as those of one."""
+    """Return the tables of several sets of images as tables of one set."""
     if isinstance(parts[0], tuple):
         return tuple(_joined(list(branches)) for branches in zip(*parts, strict=True))
     return None if parts[0] is None else torch.cat(parts, -1)

@@ -80,7 +80,7 @@ class FlipAverage(Kernel):
     -----
     The time for a pair is twice that of `kernel`, on the same backend. A variance takes
     the evaluation of one pair, :math:`k_G(x, x) = (k(x, x) + k(x, \bar x)) / 2`.
-    Flipped is what the kernel sees. Behind a
+    The images are flipped as the kernel sees them. Behind a
     :class:`~skconvgp.transforms.ScatteringTransform` these are maps of coefficients,
     whose directions would have to change, too: take
     ``ImageClassifier([(transformer, kernel)], flips=True)`` there, which flips images.

@@ -31,7 +31,7 @@ class FollowsData(Protocol):
 def settings_from_data(
     part: Part, images: Tensor, prefix: str = ""
 ) -> Iterator[tuple[str, object]]:
-    """Yield names and values of settings, those of nested parts included.
+    """Yield names and values of settings, also of nested parts.
 
     A nested part that is itself such a setting is not asked: it sees other samples.
     """

@@ -200,7 +200,7 @@ def _area(layer: object) -> int:
 
 
 def _flat(network: object) -> list[object]:
-    """Return the layers of a network; those of chains within it, too."""
+    """Return the layers of a network, also of chains within it."""
     match network:
         case Network():
             return _flat(network.layers)

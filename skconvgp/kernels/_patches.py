@@ -101,8 +101,8 @@ class PatchKernel(Kernel):
     One covariance takes P^2 evaluations of the base kernel: 331 776 for patches of 5x5
     pixels in 28x28. As an ordinary kernel it is for hundreds of images;
     :class:`~skconvgp.PatchGPClassifier` and :class:`~skconvgp.PatchGPRegressor` fit
-    many thousands. The scale is that of the mean response times the square root of P,
-    so that the variance for unrelated patches is that of the base kernel.
+    many thousands. The scale is the mean response times the square root of P, so that
+    unrelated patches have the variance of the base kernel.
 
     Settings that follow from training samples are set by estimators in `fit`; without
     an estimator, ``kernel.resolve(X_train)`` has them.

@@ -184,7 +184,7 @@ class AvgPool2d(Layer):
 
 @dataclass(repr=False)
 class GlobalAvgPool2d(Layer):
-    r"""Average over all positions, or over those of a lattice.
+    r"""Average over all positions, or over a lattice of positions.
 
     .. math:: k(x, x') = \frac1{h^2 w^2} \sum_{p, p'} \mathrm{Cov}(x_p, x'_{p'})
 

@@ -21,7 +21,7 @@ SAME: Steps = (0,)
 
 
 def paired(size: int, steps: Steps, *, is_cyclic: bool) -> tuple[Tensor, Tensor]:
-    """Return the positions that steps pair, those of the first and the second image.
+    """Return the positions that steps pair, of the first and of the second image.
 
     If positions do not wrap around, those that leave the axis of `size` positions are
     left out.
@@ -41,7 +41,7 @@ def n_paired(size: int, steps: Steps, *, is_cyclic: bool) -> int:
 
 
 def whole_size(n_pairs: int, steps: Steps, *, is_cyclic: bool) -> int:
-    """Return the number of positions of an axis, given that of the pairs."""
+    """Return the number of positions of an axis, given the number of pairs."""
     left_out = 0 if is_cyclic else sum(abs(step) for step in steps)
     return (n_pairs + left_out) // len(steps)
 

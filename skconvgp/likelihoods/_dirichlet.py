@@ -104,7 +104,7 @@ class Dirichlet(Counting):
         mean : Tensor of shape (n, k)
             Leave-one-out latent means.
         var : Tensor of shape (n, k), or None
-            Their variances, if those of new samples will be known.
+            Their variances, if the variances of new samples will be known.
         codes : Tensor of shape (n,)
             Class codes.
         weights : Tensor of shape (n,)

@@ -41,7 +41,7 @@ def expected_calibration_error(
         Labels.
     y_prob : array-like of shape (n, n_classes) or (n,)
         Probabilities of the classes, as ``predict_proba`` returns them; for two
-        classes, those of the second class are enough.
+        classes, the second column is enough.
     labels : array-like of shape (n_classes,), default=None
         The label of each column, as in ``classes_``; None is the sorted labels of
         `y_true`.
@@ -128,7 +128,7 @@ def reliability_table(
         Labels.
     y_prob : array-like of shape (n, n_classes) or (n,)
         Probabilities of the classes, as ``predict_proba`` returns them; for two
-        classes, those of the second class are enough.
+        classes, the second column is enough.
     labels : array-like of shape (n_classes,), default=None
         The label of each column, as in ``classes_``; None is the sorted labels of
         `y_true`.
@@ -218,7 +218,7 @@ def brier_decomposition(
         Labels.
     y_prob : array-like of shape (n, n_classes) or (n,)
         Probabilities of the classes, as ``predict_proba`` returns them; for two
-        classes, those of the second class are enough.
+        classes, the second column is enough.
     labels : array-like of shape (n_classes,), default=None
         The label of each column, as in ``classes_``; None is the sorted labels of
         `y_true`.

@@ -33,7 +33,7 @@ def accuracy_rejection_curve(
         Labels.
     y_prob : array-like of shape (n, n_classes) or (n,)
         Probabilities of the classes, as ``predict_proba`` returns them; for two
-        classes, those of the second class are enough.
+        classes, the second column is enough.
     labels : array-like of shape (n_classes,), default=None
         The label of each column, as in ``classes_``; None is the sorted labels of
         `y_true`.
@@ -114,7 +114,7 @@ def accuracy_rejection_auc_score(
         Labels.
     y_prob : array-like of shape (n, n_classes) or (n,)
         Probabilities of the classes, as ``predict_proba`` returns them; for two
-        classes, those of the second class are enough.
+        classes, the second column is enough.
     labels : array-like of shape (n_classes,), default=None
         The label of each column, as in ``classes_``; None is the sorted labels of
         `y_true`.

@@ -175,7 +175,7 @@ def encoder_values(parameters: Parameters) -> dict[str, Tensor]:
 def joined_parameters(
     values: dict[str, Tensor], n_features: int, n_outputs: int, like: Tensor
 ) -> Parameters:
-    """Return the parameters of an encoder and those of a head, which are zeros."""
+    """Return the parameters of an encoder and of a head, which are zeros."""
     parameters = {
         f"{ENCODER}{name}": one.to(like)[None] for name, one in values.items()
     }

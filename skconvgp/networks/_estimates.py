@@ -122,7 +122,7 @@ class Analytic:
 
 @dataclass(frozen=True)
 class StraightThrough:
-    """The derivatives of thresholded bits are taken to be those of probabilities."""
+    """Derivatives of probabilities stand for derivatives of thresholded bits."""
 
     def __call__(self, batch: LogitBatch) -> Tensor:
         """Return the losses (b,) of thresholded codes."""

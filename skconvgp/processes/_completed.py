@@ -158,7 +158,7 @@ def complete(
 
 
 def _with_copies(completed: CompletedGram, inputs: EqualInputs) -> CompletedGram:
-    """Return the matrix of all samples, given that of the different inputs."""
+    """Return the matrix of all samples, given the matrix of the different inputs."""
     of, first = inputs.of, inputs.first()
     return replace(
         completed,

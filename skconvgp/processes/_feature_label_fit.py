@@ -91,7 +91,7 @@ def columns_pay(n_classes: int, n_features: int, n_samples: int) -> bool:
 def values_of_classes(
     models: Sequence[LabelModel], problem: Problem, n_features: int
 ) -> int:
-    """Return the number of values that a fit holds, beside those of the features.
+    """Return the number of values that a fit holds beside the features.
 
     Parameters
     ----------

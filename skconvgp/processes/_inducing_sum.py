@@ -1,4 +1,4 @@
-"""Inducing variables of sums of kernels: those of each term.
+"""Inducing variables of sums of kernels, term by term.
 
 The formulas: docs/maths.rst, "Patches".
 """
@@ -55,7 +55,7 @@ class Term(NamedTuple):
     is_averaged: bool
 
     def of_patches(self, image_shape: ImageShape) -> PatchKernel:
-        """Return the kernel; one of whole images as that of their only patch."""
+        """Return the kernel; a kernel of whole images sees them as their only patch."""
         if isinstance(self.kernel, PatchKernel):
             return self.kernel
         size = image_shape[1:]
@@ -145,7 +145,7 @@ class InducingSum:
 def terms_of(
     kernel: Kernel, factor: Scalar = 1.0, *, is_averaged: bool = False
 ) -> tuple[Term, ...]:
-    """Return the terms of a kernel, those of nested sums included."""
+    """Return the terms of a kernel, also of nested sums."""
     if isinstance(kernel, FlipAverage):
         return terms_of(kernel.kernel, factor, is_averaged=True)
     if isinstance(kernel, Scale):

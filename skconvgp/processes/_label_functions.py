@@ -33,7 +33,7 @@ LEAST_FOR_MEAN = 3  # functions; the factor of two takes longer than it saves
 
 
 def model_of_classes(model: NoisyModel, problem: Problem) -> NoisyModel:
-    """Return the model of a sample of each class, given that of all samples."""
+    """Return the model of a sample of each class, given the model of all samples."""
     n_classes = len(model.offset)
     every = int_range(n_classes)
     codes = torch.cat([rows_to_tensor(problem.class_codes), every])
@@ -90,7 +90,7 @@ class Candidate:
         return cls(model, amplitude, code.to(device))
 
     def sums(self, of_classes: ClassSums, whole: Tensor) -> Iterator[FeatureSums]:
-        """Yield the sums of each latent function, given those of each class."""
+        """Yield the sums of each latent function, given the sums of each class."""
         for i in range(self.code.noise.shape[1]):
             yield of_classes.of_function(i, self.code, whole)
 

@@ -315,5 +315,5 @@ def with_variances(cov: Tensor, more: Tensor) -> Tensor:
 
 
 def _of_two_classes(columns: Tensor) -> Tensor:
-    """Return the columns of both classes, given those of the second."""
+    """Return the columns of both classes, given the columns of the second."""
     return torch.cat([-columns, columns], dim=1)

@@ -152,7 +152,7 @@ class Labelled:
         return self._has_targets and self._has_features
 
     def has_whole_draws(self, basis: Basis) -> bool:
-        """Return whether features, or those of the kernel, have all of the variance."""
+        """Return whether features, given or random ones, have all of the variance."""
         if self.is_of_features:
             return isinstance(basis, ExpansionPrior)
         if not (isinstance(basis, KernelPrior) and self._has_targets):

@@ -175,7 +175,7 @@ class NeighborSolver:
         return Neighborhoods(near, grams, self._equal_weights(near))
 
     def without_equal_inputs(self, indices: Tensor) -> Neighborhoods:
-        """Return neighbours of training samples; those of equal inputs have no effect.
+        """Return neighbours of training samples; equal inputs have no effect.
 
         Their covariances are replaced, so that all neighbourhoods keep their size.
         """

@@ -383,7 +383,7 @@ class PatchPart:
             yield flip(images)
 
     def _products(self, features: Tensor, n: int, run: Run) -> Tensor:
-        """Return products (b, n) of features (b, r) with those of training images."""
+        """Return products (b, n) of features (b, r) with training features."""
         blocks = slices(n, self._at_once(run.config))
         ours = [features @ run.tensor(self.features[part]).mT for part in blocks]
         return torch.cat(ours, 1)

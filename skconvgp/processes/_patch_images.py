@@ -135,7 +135,7 @@ class PatchReservoir:
     residual_diag: FloatArray
 
     def join(self, other: Self, size: int) -> Self:
-        """Return so many images of both; those of the other follow."""
+        """Return so many images of both; images of the other follow."""
         mine, theirs = self.images, other.images
         images = PatchImages(
             np.vstack([mine.rows, theirs.rows]),

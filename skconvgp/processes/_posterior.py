@@ -83,7 +83,7 @@ class Posterior(Protocol):
         ...
 
     def joint(self, parts: list[Any], prior: Tensor) -> Tensor:
-        """Return covariances (n, n, 1 or k), given those of the prior in a unit."""
+        """Return covariances (n, n, 1 or k), given prior covariances in a unit."""
         ...
 
     def facts(self) -> list[Fact]:

@@ -109,7 +109,7 @@ class KernelPrior(Basis):
         return torch.float32 if self.dtype == "float32" else torch.float64
 
     def images(self, rows: NDArray[Any] | None = None) -> Tensor:
-        """Return samples as the kernel sees them; by default those of the prior."""
+        """Return samples as the kernel sees them; by default its own samples."""
         rows = self.rows if rows is None else rows
         shape = kernel_shape(self.kernel, self.image_shape)
         return pool_images(rows_to_images(rows, shape), self.pool)

@@ -148,7 +148,7 @@ class Settings:
 
     @property
     def added_noise(self) -> float:
-        """Noise that is added to that of labels: a number."""
+        """Noise that is added to the noise of labels: a number."""
         assert not isinstance(self.noise, str)
         return self.noise
 
@@ -282,7 +282,7 @@ class Model:
         return replace(model, log_evidence=model.unscaled(evidence))
 
     def unscaled(self, evidence: float) -> float:
-        """Return the log density of the targets, given that of the scaled targets."""
+        """Return the log density of the targets, from the scaled targets' own."""
         shift = self.weights.sum() * np.log(self.scale).sum()
         return evidence - float(shift)
 

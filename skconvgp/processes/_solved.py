@@ -93,7 +93,7 @@ class Solved:
         *,
         needs_var: bool,
     ) -> bool:
-        """Return whether prior variances are read: those of covariances are not."""
+        """Return whether prior variances are read; a joint covariance has its own."""
         return needs_var
 
     def spread(self, values: Tensor, prior: Tensor) -> Spread:

@@ -291,7 +291,7 @@ default="pivoted_cholesky"
         """Return the entries (m,) of the diagonal of M^-1 at these indices.
 
         An entry is a quadratic form e_i^T M^-1 e_i, whose relative error is about the
-        square of that of the solution: the root of the tolerance suffices.
+        square of the error of the solution: the root of the tolerance suffices.
         """
         return self._inverse_diag(state, indices, math.sqrt(self.tolerance))
 

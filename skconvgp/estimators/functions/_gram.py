@@ -79,9 +79,9 @@ def gram_matrix(
         enough free memory, otherwise the CPU.
     dtype : "auto", "float32" or "float64", default="auto"
         Precision of the covariance maps and of the result. "auto" is float64 if torch
-        computes on the CPU, if for samples close to each other float32 is wrong by
-        more than 1e-5 of the standard deviations, or if for a few samples it is wrong
-        by more than 2e-4 of what they differ by; otherwise it is float32.
+        computes on the CPU, if for samples close to each other float32 is wrong by more
+        than 1e-5 of the standard deviations, or if its errors exceed 2e-4 of the
+        differences between a few samples; otherwise it is float32.
     memory_budget : None, int or str, default=None
         Memory that may be used in addition to X, Y and the matrix, in bytes or as in "2
         GiB". None is half of the free memory.

@@ -93,7 +93,7 @@ def _sample_rows(X: Any) -> tuple[NDArray[Any], ImageShape | None]:
 def _matching_rows(
     Y: Any, n_features: int, shape: ImageShape, image_shape: object
 ) -> NDArray[Any]:
-    """Return samples of Y as rows; raise unless they have the shape of those of X."""
+    """Return samples of Y as rows; raise unless they have the shape of samples of X."""
     given_rows, given = images_to_rows(Y)
     require_channels_first(image_shape, given)
     rows = native(check_array(given_rows, dtype=FLOATS, input_name="Y"))
