@@ -31,7 +31,7 @@ from skconvgp.kernels import (
 )
 from skconvgp.kernels._checks import plain_value
 from skconvgp.kernels._hyperparameters import Hyperparameter, assign_hyperparameters
-from skconvgp.kernels._patches import halves, rows_of, shape_and_type
+from skconvgp.kernels._prepared import halves, rows_of, shape_and_type
 
 __all__ = ["PatchTangentBackend", "patch_tangents"]
 

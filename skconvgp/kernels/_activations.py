@@ -82,7 +82,12 @@ class Activation(Layer):
 class _LeakyActivation(Activation):
     """Piecewise linear: max(x, 0) + slope * min(x, 0)."""
 
+    is_homogeneous: ClassVar[bool] = True
     slope: float
+
+    def function(self, maps: Tensor) -> Tensor:
+        """Apply the activation."""
+        return maps.clamp(min=0.0) + self.slope * maps.clamp(max=0.0)
 
     def expectation(self, c: Tensor, a: Tensor, b: Tensor) -> Tensor:
         """Return V(c, a, b); `a` and `b` broadcast against `c`."""
@@ -181,6 +186,8 @@ class Erf(Activation):
     (8, 8)
     """
 
+    function = staticmethod(torch.erf)
+
     def expectation(self, c: Tensor, a: Tensor, b: Tensor) -> Tensor:
         """Return V(c, a, b); `a` and `b` broadcast against `c`."""
         return erf_expectation(c, a, b)
@@ -209,6 +216,8 @@ class GELU(Activation):
     >>> GELU().out_shape((8, 8))
     (8, 8)
     """
+
+    function = staticmethod(torch.nn.functional.gelu)
 
     def expectation(self, c: Tensor, a: Tensor, b: Tensor) -> Tensor:
         """Return V(c, a, b); `a` and `b` broadcast against `c`."""
@@ -248,6 +257,8 @@ class Sin(Activation):
     (8, 8)
     """
 
+    function = staticmethod(torch.sin)
+
     def expectation(self, c: Tensor, a: Tensor, b: Tensor) -> Tensor:
         """Return V(c, a, b); `a` and `b` broadcast against `c`."""
         sign = 1.0 - 2.0 * (c < 0.0).to(c.dtype)
@@ -276,6 +287,12 @@ class Identity(Activation):
     >>> Identity().out_shape((8, 8))
     (8, 8)
     """
+
+    is_homogeneous: ClassVar[bool] = True
+
+    def function(self, maps: Tensor) -> Tensor:
+        """Return the maps."""
+        return maps
 
     def expectation(self, c: Tensor, a: Tensor, b: Tensor) -> Tensor:
         """Return V(c, a, b) = c."""

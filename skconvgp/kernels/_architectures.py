@@ -3,11 +3,11 @@
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
-from torch import Tensor
+from torch import Generator, Tensor
 
-from skconvgp._typing import Bounds, MapShape, Prepared, Scalar, Value
+from skconvgp._typing import Bounds, ImageShape, MapShape, Prepared, Scalar, Value
 from skconvgp.kernels._activations import ReLU
 from skconvgp.kernels._base import Sum
 from skconvgp.kernels._checks import (
@@ -29,6 +29,7 @@ LARGEST_DEPTH = 1000  # layers, each of which is an object
 class Network(Layer):
     """A network with a few settings, which expands to layers when it is used."""
 
+    is_homogeneous: ClassVar[bool] = True
     weight_variance: Value
     bias_variance: Value
     shared_variances: bool
@@ -100,6 +101,14 @@ class Network(Layer):
             size = f"{shape[0]}x{shape[1]}"
             message = f"{self!r} does not fit images of {size} pixels: {error}"
             raise ValueError(message) from error
+
+    def check_flips(self, shape: ImageShape) -> None:
+        """Raise a ValueError that names the first layer that flips change."""
+        self.built.check_flips(shape)
+
+    def sample(self, images: Tensor, *, width: int, generator: Generator) -> Tensor:
+        """Draw all layers, and apply them to images (n, c, h, w)."""
+        return self.built.sample(images, width=width, generator=generator)
 
     def image_pass(self, var: Tensor) -> tuple[Tensor, Prepared]:
         """Pass variance maps (h, w, n) through all layers."""

@@ -6,6 +6,7 @@ covariances of all their pairs. Loops, devices and memory limits are the engine'
 """
 
 import copy
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from skconvgp._ambient import named_recursion
 from skconvgp._parts import Part, distinct
@@ -29,6 +30,7 @@ from skconvgp._typing import (
     Prepared,
     Scalar,
 )
+from skconvgp.kernels._capabilities import require_mirrored, sample_network
 from skconvgp.kernels._checks import plain_value, require_variance
 from skconvgp.kernels._from_data import settings_from_data
 from skconvgp.kernels._hyperparameters import (
@@ -198,6 +200,7 @@ class Sum(Kernel):
     """
 
     part_name: ClassVar[str] = "term"
+    is_homogeneous: ClassVar[bool] = True
     parts: tuple[Kernel, ...]
 
     def __init__(self, *terms: Kernel) -> None:
@@ -208,6 +211,19 @@ class Sum(Kernel):
         require_kernels(self, self.parts)
         for term in self.parts:
             term.check(image_shape)
+
+    def check_flips(self, shape: ImageShape) -> None:
+        """Raise a ValueError that says why flips change a term."""
+        for term in self.parts:
+            require_mirrored(term, shape)
+
+    def sample(self, images: Tensor, *, width: int, generator: Generator) -> Tensor:
+        """Draw all branches, and add what they make of images (n, c, h, w)."""
+        branches = [
+            sample_network(term, images, width=width, generator=generator)
+            for term in self.parts
+        ]
+        return torch.stack(branches).sum(0)
 
     @property
     def is_spatial(self) -> bool:
@@ -303,6 +319,11 @@ class Product(Kernel):
         for factor in self.parts:
             factor.check(image_shape)
 
+    def check_flips(self, shape: ImageShape) -> None:
+        """Raise a ValueError that says why flips change a factor."""
+        for factor in self.parts:
+            require_mirrored(factor, shape)
+
     @property
     def is_spatial(self) -> bool:
         """Whether one of the factors is."""
@@ -357,11 +378,22 @@ class Scale(Kernel):
     factor: Scalar = 1.0
     factor_bounds: Bounds = DEFAULT_BOUNDS
 
+    is_homogeneous: ClassVar[bool] = True
+
     def check(self, image_shape: ImageShape) -> None:
         """Raise a ValueError that says why images of this shape cannot be used."""
         require_variance("factor", self.factor)
         require_kernels(self, (self.kernel,))
         self.kernel.check(image_shape)
+
+    def check_flips(self, shape: ImageShape) -> None:
+        """Raise a ValueError that says why flips change the scaled kernel."""
+        require_mirrored(self.kernel, shape)
+
+    def sample(self, images: Tensor, *, width: int, generator: Generator) -> Tensor:
+        """Draw the layer, and scale what it makes of images (n, c, h, w)."""
+        out = sample_network(self.kernel, images, width=width, generator=generator)
+        return out * math.sqrt(plain_value(self.factor))
 
     @property
     def is_spatial(self) -> bool:

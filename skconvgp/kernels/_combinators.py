@@ -4,13 +4,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
-from torch import Tensor
+from torch import Generator, Tensor
 
 from skconvgp._parts import Part, distinct
-from skconvgp._typing import MapShape, Prepared
+from skconvgp._typing import ImageShape, MapShape, Prepared
 from skconvgp.kernels._base import split
+from skconvgp.kernels._capabilities import require_mirrored, sample_network
 from skconvgp.kernels._layer import Layer
-from skconvgp.kernels._map_layer import NNGP, MapLayer, Maps, require_layer_kind
+from skconvgp.kernels._map_layer import NNGP, NTK, MapLayer, Maps, require_layer_kind
 from skconvgp.kernels._segments import (
     leaves,
     require_no_pool,
@@ -25,6 +26,7 @@ class _Chain(Layer):
     """Layers in order; their settings are ``layer0__...``, ``layer1__...``."""
 
     part_name: ClassVar[str] = "layer"
+    is_homogeneous: ClassVar[bool] = True
 
     @property
     def layers(self) -> tuple[MapLayer, ...]:
@@ -50,6 +52,21 @@ class _Chain(Layer):
         for layer in self.layers:
             yield from leaves(layer, shape)
             shape = layer.out_shape(shape)
+
+    def check_flips(self, shape: ImageShape) -> None:
+        """Raise a ValueError that names the first layer that flips change."""
+        for i, layer in enumerate(self.layers):
+            try:
+                require_mirrored(layer, shape)
+            except ValueError as error:
+                name = f"layer{i} of a {type(self).__name__}"
+                raise ValueError(f"{name}, {error}") from error
+            shape = (shape[0], *layer.out_shape(shape[1:]))
+
+    def _chain_sample(self, images: Tensor, width: int, generator: Generator) -> Tensor:
+        for layer in self.layers:
+            images = sample_network(layer, images, width=width, generator=generator)
+        return images
 
     def _chain_shape(self, shape: MapShape) -> MapShape:
         for i, layer in enumerate(self.layers):
@@ -116,6 +133,15 @@ class Sequential(_Chain):
         self.parts = distinct(layers)
         self.kind = kind
 
+    def sample(self, images: Tensor, *, width: int, generator: Generator) -> Tensor:
+        """Draw all layers, and apply them to images (n, c, h, w)."""
+        if self.kind == NTK:
+            raise TypeError(
+                f"{self!r} has no finite twin: outputs of random networks have the "
+                "covariances of kind='nngp'."
+            )
+        return self._chain_sample(images, width, generator)
+
     def unrolled(self) -> Iterator[Any]:
         """Yield the layers, also of chains among them."""
         for layer in self.layers:
@@ -160,6 +186,10 @@ class Residual(_Chain):
 
     def __init__(self, *layers: MapLayer) -> None:
         self.parts = distinct(layers)
+
+    def sample(self, images: Tensor, *, width: int, generator: Generator) -> Tensor:
+        """Draw all layers, and add what they make of images (n, c, h, w) to these."""
+        return images + self._chain_sample(images, width, generator)
 
     def out_shape(self, shape: MapShape) -> MapShape:
         """Return the size of the map; raise if the branch changes it."""

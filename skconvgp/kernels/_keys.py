@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from skconvgp._parts import Part
+from skconvgp.kernels._capabilities import is_of_package
 
 __all__ = ["NoKeyError", "by_settings", "settings_key"]
 
@@ -84,7 +85,7 @@ def _key(value: Any) -> Hashable:
         return kind, value.dtype.str, value.shape, value.tobytes()
     if hasattr(kind, "cache_key"):
         return kind, _keys((value.cache_key(),))
-    if isinstance(value, Part) and kind.__module__.startswith("skconvgp."):
+    if isinstance(value, Part) and is_of_package(kind):
         settings = vars(value)
         return kind, tuple(settings), _keys(settings.values())
     return _named_in_torch(value)

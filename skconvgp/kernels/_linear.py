@@ -8,14 +8,16 @@ from numbers import Integral
 from typing import ClassVar
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
-from skconvgp._typing import Bounds, MapShape, Prepared, Scalar
+from skconvgp._typing import Bounds, ImageShape, MapShape, Prepared, Scalar
+from skconvgp.kernels._capabilities import require_symmetric
 from skconvgp.kernels._checks import (
     LARGEST_WINDOW,
     require_positive_int,
     require_variance,
 )
+from skconvgp.kernels._finite import sample_convolution
 from skconvgp.kernels._hyperparameters import DEFAULT_BOUNDS
 from skconvgp.kernels._layer import Layer, settings_by_name
 from skconvgp.kernels._map_layer import Maps
@@ -79,6 +81,8 @@ class Conv2d(Layer):
     bias_variance: Scalar = 0.0
     weight_variance_bounds: Bounds = DEFAULT_BOUNDS
     bias_variance_bounds: Bounds = DEFAULT_BOUNDS
+
+    is_homogeneous: ClassVar[bool] = True
 
     @property
     def is_spatial(self) -> bool:
@@ -182,6 +186,29 @@ class Conv2d(Layer):
                     "padding."
                 )
 
+    def check_flips(self, shape: ImageShape) -> None:
+        """Raise unless windows lie symmetrically on a map (c, h, w)."""
+        remedy = (
+            "Even windows need padding='valid', and strides a width at which the last "
+            "window ends where the first one begins, such as an odd width for a stride "
+            "of 2."
+        )
+        require_symmetric(self, self.axes(shape[1:])[1], remedy)
+
+    def sample(self, images: Tensor, *, width: int, generator: Generator) -> Tensor:
+        """Draw weights to `width` channels, and apply them to images (n, c, h, w)."""
+        return sample_convolution(
+            images,
+            width,
+            generator,
+            weight_variance=self.weight_variance,
+            bias_variance=self.bias_variance,
+            window=self.window,
+            padding=self.padding,
+            stride=self.stride,
+            dilation=self.dilation,
+        )
+
     def _check_settings(self) -> None:
         for name in ("stride", "dilation"):
             require_positive_int(name, getattr(self, name))
@@ -238,11 +265,19 @@ class Dense(Layer):
     bias_variance_bounds: Bounds = DEFAULT_BOUNDS
 
     map_strides: ClassVar[tuple[int, int]] = (1, 1)
+    is_homogeneous: ClassVar[bool] = True
 
     @property
     def is_spatial(self) -> bool:
         """Whether the layer distinguishes positions: never."""
         return False
+
+    def sample(self, images: Tensor, *, width: int, generator: Generator) -> Tensor:
+        """Draw weights to `width` channels, and apply them to images (n, c, 1, 1)."""
+        weight, bias = self.weight_variance, self.bias_variance
+        return sample_convolution(
+            images, width, generator, weight_variance=weight, bias_variance=bias
+        )
 
     def out_shape(self, shape: MapShape) -> MapShape:
         """Return (1, 1); raise for a larger map."""
@@ -278,11 +313,16 @@ class Flatten(Layer):
     """
 
     map_strides: ClassVar[tuple[int, int]] = (1, 1)
+    is_homogeneous: ClassVar[bool] = True
 
     @property
     def is_spatial(self) -> bool:
         """Whether the layer distinguishes positions: never."""
         return False
+
+    def function(self, maps: Tensor) -> Tensor:
+        """Make positions and channels of maps (n, c, h, w) the channels of one."""
+        return maps.reshape(maps.shape[0], -1, 1, 1)
 
     def out_shape(self, shape: MapShape) -> MapShape:
         """Return (1, 1)."""

@@ -13,9 +13,10 @@ from skconvgp._tensors import random_ints
 from skconvgp._typing import ImageShape
 from skconvgp.kernels._architectures import Network
 from skconvgp.kernels._base import Scale, Sum
+from skconvgp.kernels._capabilities import sample_network
 from skconvgp.kernels._checks import plain_value
 from skconvgp.kernels._combinators import Residual, Sequential
-from skconvgp.kernels._finite import normal_numbers, sample_network
+from skconvgp.kernels._finite import normal_numbers
 from skconvgp.kernels._linear import Conv2d, Dense, Flatten
 
 __all__ = ["NetworkFeatures", "NetworkSettings", "network_features"]

@@ -14,33 +14,17 @@ from torch import Tensor
 
 from skconvgp._parts import Part
 from skconvgp._typing import ImageShape, MapShape, Prepared, Value
-from skconvgp.kernels._activations import (
-    Abs,
-    Identity,
-    LeakyReLU,
-    ReLU,
-)
-from skconvgp.kernels._architectures import (
-    convnet,
-    dense,
-    residual_convnet,
-    resnet32,
-    three_layer_convnet,
-)
 from skconvgp.kernels._base import (
     Kernel,
-    Scale,
-    Sum,
     require_kernels,
     split,
 )
+from skconvgp.kernels._capabilities import capability, require_mirrored
 from skconvgp.kernels._checks import require_positive
-from skconvgp.kernels._combinators import Residual, Sequential
+from skconvgp.kernels._combinators import Sequential
 from skconvgp.kernels._expectations import reciprocal_sqrt
-from skconvgp.kernels._linear import Conv2d, Dense, Flatten
+from skconvgp.kernels._linear import Conv2d, Dense
 from skconvgp.kernels._map_layer import NNGP, Maps, map_layer
-from skconvgp.kernels._pooled_architectures import convnet_gap, myrtle
-from skconvgp.kernels._pooling import AvgPool2d, GlobalAvgPool2d
 from skconvgp.kernels._segments import first_pool, leaves, strides_of
 
 __all__ = [
@@ -53,30 +37,6 @@ __all__ = [
 ]
 
 FIXED, EXACT, CORRELATION = MODES = ("fixed", "exact", "correlation")
-
-# Parts whose output scales by s if the input and the bias variances do.
-HOMOGENEOUS = (
-    Abs,
-    AvgPool2d,
-    Conv2d,
-    Dense,
-    Flatten,
-    GlobalAvgPool2d,
-    Identity,
-    LeakyReLU,
-    ReLU,
-    Residual,
-    Scale,
-    Sequential,
-    Sum,
-    convnet,
-    convnet_gap,
-    dense,
-    myrtle,
-    residual_convnet,
-    resnet32,
-    three_layer_convnet,
-)
 
 
 @dataclass(repr=False)
@@ -134,6 +94,15 @@ class MaxNormalization(Kernel):
         """Raise a ValueError that says why images of this shape cannot be used."""
         self._check_settings()
         self.kernel.check(image_shape)
+
+    def check_flips(self, shape: ImageShape) -> None:
+        """Raise a ValueError that says why flips change the normalized kernel."""
+        require_mirrored(self.kernel, shape)
+
+    @property
+    def is_homogeneous(self) -> bool:
+        """Whether the value scales as the input and the variances of biases do."""
+        return self.mode != CORRELATION
 
     @property
     def is_spatial(self) -> bool:
@@ -300,9 +269,7 @@ def unit_variances(inverse: Tensor) -> Tensor:
 
 
 def _require_homogeneous(part: object) -> None:
-    # Exact types only: a subclass of these parts may compute anything.
-    is_scaling = type(part) is MaxNormalization and part.mode != CORRELATION
-    if not is_scaling and type(part) not in HOMOGENEOUS:
+    if not capability(part, "is_homogeneous"):
         raise ValueError(
             "mode='exact' needs a network of piecewise linear activations, which can "
             f"be divided and multiplied back, and {part!r} does not belong in one."

@@ -13,10 +13,17 @@ from torch import Tensor
 
 from skconvgp._parts import Part, same_settings
 from skconvgp._tensors import reals
+from skconvgp.kernels._capabilities import capability
 from skconvgp.kernels._checks import require_variance
 from skconvgp.linalg import standardized, symmetric_eigen
 
-__all__ = ["PatchContrast", "PatchMap", "PatchWhitening", "cut_patches"]
+__all__ = [
+    "PatchContrast",
+    "PatchMap",
+    "PatchWhitening",
+    "cut_patches",
+    "require_mirrored_map",
+]
 
 # Deviations of flat patches, as a share of their size, that rounding may cause.
 ROUNDING = 8.0 * torch.finfo(torch.float64).eps
@@ -98,6 +105,7 @@ class PatchContrast(PatchMap):
     """
 
     learned = ("floor",)
+    is_mirrored: ClassVar[bool] = True
     eps: float = 0.1
     floor: float | None = None
 
@@ -162,6 +170,11 @@ class PatchWhitening(PatchMap):
     matrix: Any = None
     floor: float | None = None
 
+    @property
+    def is_mirrored(self) -> bool:
+        """Whether the map of a flipped patch is the flipped map."""
+        return self.flips
+
     def check(self) -> None:
         """Raise a ValueError if a setting is not a finite number >= 0."""
         require_variance("eps", self.eps)
@@ -196,6 +209,21 @@ class PatchWhitening(PatchMap):
             reals(np.asarray(one)).to(vectors) for one in (self.mean, self.matrix)
         )
         return ((vectors - mean) @ matrix).reshape(patches.shape)
+
+
+def require_mirrored_map(kernel: object, patch_map: PatchMap) -> None:
+    """Raise a ValueError unless flips of patches are mapped to flips."""
+    is_mirrored = capability(patch_map, "is_mirrored")
+    if is_mirrored is None:
+        raise ValueError(
+            f"whether flips change the patches that {patch_map!r} maps is not known."
+        )
+    if not is_mirrored:
+        raise ValueError(
+            f"{patch_map!r} of {kernel!r} is learned from patches, whose flips it "
+            "treats in another way: take normalization=PatchWhitening(flips=True), "
+            "'contrast', 'center' or None."
+        )
 
 
 def center(patches: Tensor) -> Tensor:

@@ -6,7 +6,6 @@ The formulas: docs/maths.rst, "Patches".
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, cast
 
@@ -18,6 +17,7 @@ from skconvgp._parts import same_settings
 from skconvgp._tensors import reals
 from skconvgp._typing import Bounds, ImageShape, Prepared, Scalar
 from skconvgp.kernels._base import Kernel, require_kernels
+from skconvgp.kernels._capabilities import require_mirrored
 from skconvgp.kernels._checks import (
     require_positive,
     require_resolved,
@@ -35,7 +35,9 @@ from skconvgp.kernels._patch_maps import (
     PatchWhitening,
     center,
     cut_patches,
+    require_mirrored_map,
 )
+from skconvgp.kernels._prepared import each, rows_of, shape_and_type
 from skconvgp.kernels._stationary import rbf
 
 __all__ = ["PatchKernel"]
@@ -170,6 +172,32 @@ class PatchKernel(Kernel):
         require_kernels(self, (base,))
         base.check(self._seen_shape(grid))
 
+    def check_flips(self, shape: ImageShape) -> None:
+        """Raise a ValueError that says why flips change the sums over patches."""
+        grid, width = self.grid(shape), shape[2]
+        if (width - grid.size[1]) % grid.stride:
+            raise ValueError(
+                f"{self!r}: patches of width {grid.size[1]} at a stride of "
+                f"{grid.stride} leave out columns at the right of images of width "
+                f"{width}."
+            )
+        if not self.learns_weights:  # those are learned in pairs
+            maps = self.weight_maps(grid).reshape(-1, *grid.shape)
+            if not torch.equal(maps, maps.flip(-1)):
+                raise ValueError(
+                    f"{self!r}: its `weights` are not the same at the left and at the "
+                    "right."
+                )
+        patch_map = self.patch_map(shape)
+        if isinstance(patch_map, PatchMap) and not self.is_usually_whitened(shape):
+            require_mirrored_map(self, patch_map)
+        require_mirrored(self.base_kernel, (grid.channels, *grid.size))
+
+    def is_usually_whitened(self, image_shape: ImageShape) -> bool:
+        """Whether patches are whitened because `normalization` is "auto"."""
+        is_usual = _is_auto(self.normalization)
+        return is_usual and isinstance(self.patch_map(image_shape), PatchWhitening)
+
     def grid(self, image_shape: ImageShape) -> PatchGrid:
         """Return the layout of patches; raise if a patch is larger than the image."""
         return patch_grid(image_shape, self.patch_size, self.stride, self.color)
@@ -241,7 +269,7 @@ class PatchKernel(Kernel):
         )
         sizes = (grid.n_groups, grid.n_positions, len(images))
         return (
-            _each(prepared, lambda one: one.reshape(*one.shape[:-1], *sizes)),
+            each(prepared, lambda one: one.reshape(*one.shape[:-1], *sizes)),
             images.permute(1, 2, 3, 0),  # their shape says which factors pairs have
         )
 
@@ -298,8 +326,8 @@ class PatchKernel(Kernel):
         """
         total: Tensor | None = None
         for group, pairs in enumerate(factors.unbind(-3)):
-            mine = _each(image, lambda one, g=group: one[..., g, :])
-            theirs = _each(others, lambda one, g=group: one[..., g, :, :].flatten(-2))
+            mine = each(image, lambda one, g=group: one[..., g, :])
+            theirs = each(others, lambda one, g=group: one[..., g, :, :].flatten(-2))
             values = self.base_kernel.cross(mine, theirs)
             # Networks give covariances in a higher precision than their maps.
             flat = pairs.flatten(-2).to(values)
@@ -423,42 +451,3 @@ def _mapped(patch_map: PatchMap | str | None, patches: Tensor) -> Tensor:
     if patch_map is None:
         return patches
     return center(patches) if isinstance(patch_map, str) else patch_map.apply(patches)
-
-
-def rows_of(
-    one: Prepared, two: Prepared | None = None
-) -> Iterator[tuple[Prepared, Prepared]]:
-    """Yield the patches of each prepared image of `one`, and of the images of `two`.
-
-    Without `two` each image meets itself. `PatchKernel` prepares the images.
-    """
-    first, images = halves(one)
-    second = first if two is None else halves(two)[0]
-    for i in range(images.shape[-1]):
-        image = _each(first, lambda part, i=i: part[..., i])
-        if two is None:
-            yield image, _each(first, lambda part, i=i: part[..., i : i + 1])
-        else:
-            yield image, second
-
-
-def halves(prepared: Prepared) -> tuple[Prepared, Tensor]:
-    """Return the prepared patches, and the images (c, h, w, n)."""
-    assert isinstance(prepared, tuple)
-    patches, images = prepared
-    assert isinstance(images, Tensor)
-    return patches, images
-
-
-def shape_and_type(prepared: Prepared) -> tuple[ImageShape, Tensor]:
-    """Return the shape of prepared images, and a tensor of their type."""
-    images = halves(prepared)[1]
-    channels, height, width, _ = images.shape
-    return (channels, height, width), images
-
-
-def _each(prepared: Prepared, change: Any) -> Prepared:
-    """Return the tree with each of its tensors changed."""
-    if isinstance(prepared, tuple):
-        return tuple(_each(one, change) for one in prepared)
-    return None if prepared is None else change(prepared)

@@ -9,8 +9,9 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from skconvgp._tensors import reals
-from skconvgp._typing import MapShape, Prepared
+from skconvgp._tensors import int_range, reals
+from skconvgp._typing import ImageShape, MapShape, Prepared
+from skconvgp.kernels._capabilities import require_symmetric
 from skconvgp.kernels._checks import LARGEST_WINDOW, require_positive_int
 from skconvgp.kernels._layer import Layer, settings_by_name
 from skconvgp.kernels._linear import mean_over_positions
@@ -83,6 +84,7 @@ class AvgPool2d(Layer):
     dilation: int | Pair = 1
 
     in_double: ClassVar[bool] = False
+    is_homogeneous: ClassVar[bool] = True
 
     @property
     def is_spatial(self) -> bool:
@@ -159,6 +161,20 @@ class AvgPool2d(Layer):
         """Pass covariance maps (h, w, n1, n2), if windows are single positions."""
         return maps
 
+    def check_flips(self, shape: ImageShape) -> None:
+        """Raise unless windows lie symmetrically on a map (c, h, w)."""
+        remedy = (
+            "Take a width at which the last window ends with the map, and an odd "
+            "window for padding='same'."
+        )
+        require_symmetric(self, self.axes(shape[1:])[1], remedy)
+
+    def function(self, maps: Tensor) -> Tensor:
+        """Average over the windows of maps (n, c, h, w)."""
+        rows, cols = self.axes((maps.shape[2], maps.shape[3]))
+        sums = rows.matrix(maps) @ maps @ cols.matrix(maps).T
+        return sums / (rows.kernel * cols.kernel)
+
     def _check_settings(self) -> None:
         stride = self.window if self.stride is None else self.stride
         settings = {"window": self.window, "stride": stride, "dilation": self.dilation}
@@ -226,6 +242,7 @@ class GlobalAvgPool2d(Layer):
 
     in_double: ClassVar[bool] = True
     map_strides: ClassVar[Pair] = (1, 1)
+    is_homogeneous: ClassVar[bool] = True
 
     @property
     def is_spatial(self) -> bool:
@@ -241,6 +258,14 @@ class GlobalAvgPool2d(Layer):
         require_positive_int("lattice", self.lattice)
         return (1, 1)
 
+    def check_flips(self, shape: ImageShape) -> None:
+        """Accept every map: flips exchange positions of which all count alike."""
+
+    def function(self, maps: Tensor) -> Tensor:
+        """Average maps (n, c, h, w) over the lattice, and flatten the averages."""
+        by_row, by_col = (_averages(maps, self.lattice, axis) for axis in (2, 3))
+        return (by_row @ maps @ by_col.T).reshape(maps.shape[0], -1, 1, 1)
+
     def pool_axes(self, shape: MapShape) -> tuple[Lattice, Lattice]:
         """Return its lattices along the rows and the columns of a map of a size."""
         return Lattice(shape[0], self.lattice), Lattice(shape[1], self.lattice)
@@ -253,6 +278,15 @@ class GlobalAvgPool2d(Layer):
     def pair_pass(self, maps: Maps, one: Prepared, two: Prepared) -> Maps:
         """Pass covariance maps (h, w, n1, n2), if the lattice has one position."""
         return maps.linear(mean_over_positions)
+
+
+def _averages(maps: Tensor, lattice: int, axis: int) -> Tensor:
+    """Return the averages over a lattice as a matrix (lattice, size)."""
+    size = maps.shape[axis]
+    step = min(lattice, size)
+    groups = int_range(size, maps.device) % step
+    is_member = groups == int_range(step, maps.device)[:, None]
+    return is_member.to(maps.dtype) * (step / size)
 
 
 def _require_in_chain(layer: Layer, is_pool: bool) -> None:

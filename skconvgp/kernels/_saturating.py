@@ -291,6 +291,7 @@ class Tanh(_Saturating):
     0.394294
     """
 
+    function = staticmethod(torch.tanh)
     formula: ClassVar = TANH
     share: ClassVar = 1.0
 
@@ -312,6 +313,7 @@ class Sigmoid(_Saturating):
     0.293379
     """
 
+    function = staticmethod(torch.sigmoid)
     formula: ClassVar = HALF_TANH
     constant: ClassVar = 0.25
 
@@ -333,6 +335,7 @@ class SiLU(_Saturating):
     0.355776
     """
 
+    function = staticmethod(torch.nn.functional.silu)
     formula: ClassVar = SILU
     linear: ClassVar = 0.25
 
@@ -354,5 +357,6 @@ class Softplus(_Saturating):
     0.921246
     """
 
+    function = staticmethod(torch.nn.functional.softplus)
     formula: ClassVar = SOFTPLUS
     linear: ClassVar = 0.25

@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from skconvgp._parts import same_settings
-from skconvgp._tensors import normals
+from skconvgp._tensors import normals, reals
 from skconvgp._typing import Bounds, ImageShape, Prepared, Scalar, Value
 from skconvgp.kernels._checks import (
     SEQUENCES,
@@ -57,6 +57,19 @@ class _StationaryKernel(VectorKernel):
             raise ValueError(
                 f"`lengthscale` must be a number or have one for each of the "
                 f"{n_features} features of X, got {len(as_items(self.lengthscale))}."
+            )
+
+    def check_flips(self, shape: ImageShape) -> None:
+        """Raise unless lengthscales of pixels are the same at the left and right."""
+        if not self._is_each:
+            return
+        lengths = reals([float(one) for one in as_items(self.lengthscale)])
+        lengths = lengths.reshape(shape)
+        if not torch.equal(lengths, lengths.flip(-1)):
+            raise ValueError(
+                f"the lengthscales of {type(self).__name__}, one for each pixel, are "
+                "not the same at the left and at the right of images of width "
+                f"{shape[2]}."
             )
 
     def prepare(self, images: Tensor) -> Prepared:

@@ -41,6 +41,9 @@ class VectorKernel(Kernel):
         """Raise a ValueError that says which setting cannot be used."""
         self._check_settings()
 
+    def check_flips(self, shape: ImageShape) -> None:
+        """Accept every shape: flips keep inner products and norms."""
+
     def n_positions(self, image_shape: ImageShape) -> int:
         """Return 1: there is no map."""
         return 1

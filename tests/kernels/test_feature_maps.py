@@ -34,8 +34,8 @@ from skconvgp.kernels import (
     rbf,
     residual_convnet,
 )
+from skconvgp.kernels._capabilities import sample_network
 from skconvgp.kernels._feature_maps import feature_map
-from skconvgp.kernels._finite import sample_network
 from tests.helpers.kernels import assert_close, cross, diag, random_images
 from tests.helpers.kernels import name as name_of
 

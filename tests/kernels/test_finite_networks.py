@@ -29,7 +29,7 @@ from skconvgp.kernels import (
     resnet32,
     three_layer_convnet,
 )
-from skconvgp.kernels._finite import sample_network
+from skconvgp.kernels._capabilities import sample_network
 from tests.helpers.kernels import last_maps, name, random_images
 
 WIDTH, DRAWS = 200, 100

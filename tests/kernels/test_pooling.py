@@ -35,7 +35,7 @@ from skconvgp.kernels import (
     myrtle,
     rbf,
 )
-from skconvgp.kernels._finite import sample_network
+from skconvgp.kernels._capabilities import sample_network
 from skconvgp.kernels._passes import n_passes
 from tests.helpers.all_pairs import all_pairs_gram, waves
 from tests.helpers.kernels import (

@@ -40,8 +40,8 @@ from skconvgp.kernels import (
     resnet32,
     three_layer_convnet,
 )
+from skconvgp.kernels._capabilities import sample_network
 from skconvgp.kernels._feature_maps import feature_map
-from skconvgp.kernels._finite import sample_network
 from tests.helpers.all_pairs import tangent_gram, waves
 from tests.helpers.kernels import assert_close, cross, diag, random_images
 from tests.helpers.published_pools import PUBLISHED, TANGENTS
