@@ -20,16 +20,25 @@ several of them with the simplest one, a fit to fewer samples.
 # original network, completed by Nyström. Its share counts the entries of the original
 # network.
 
+import textwrap
+import warnings
+
 import matplotlib.pyplot as plt
 import numpy as np
+from sklearn.metrics import recall_score
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from skconvgp import ConvNetGPClassifier, NystromCompletedGPRegressor
+from skconvgp import (
+    ConvNetGPClassifier,
+    NystromCompletedGP,
+    NystromCompletedGPRegressor,
+)
 from skconvgp.completion import CoarseKernel, Nystrom, SubsetOfData
 from skconvgp.datasets import load_digits_images
 from skconvgp.display import CompletionErrorDisplay, SpectrumDisplay
 from skconvgp.kernels import convnet, rbf
 
+warnings.filterwarnings("ignore", "None of the", UserWarning)  # shown further below
 X, y = load_digits_images(return_X_y=True)
 kernel = convnet(depth=3, kernel_size=3)
 display = CompletionErrorDisplay.from_estimator(
@@ -62,7 +71,7 @@ plt.show()
 # from almost as many eigenvectors as there are samples. The landmarks of a fifth of the
 # entries span only a tenth of them.
 
-X, y = X[:800], y[:800]
+X_all, y_all, X, y = X, y, X[:800], y[:800]
 exact = ConvNetGPClassifier(kernel, random_state=0).fit(X, y)
 spectrum = SpectrumDisplay.from_estimator(exact, X, name="network, three layers")
 _ = spectrum.ax_.set_title("800 digits")
@@ -76,6 +85,32 @@ _ = spectrum.ax_.set_title("800 digits")
 
 gp = ConvNetGPClassifier(kernel, completion=Nystrom(), random_state=0).fit(X, y)
 print(gp.fit_report_)
+
+# %%
+# Classes without landmarks
+# -------------------------
+# New samples are compared with the landmarks alone. If no landmark is of a class, its
+# samples are recognised less often, and `fit` warns. That happens with few landmarks,
+# or with rare classes. The stratified choice takes landmarks from each class. The bars
+# show the share of the digits of each class that is recognised; classes without
+# landmarks are red. (On top of this page the warning was silenced.)
+
+X_new, y_new = X_all[800:], y_all[800:]
+fig, axes = plt.subplots(1, 2, figsize=(9, 2.8), sharey=True, layout="constrained")
+for ax, choice in zip(axes, ["uniform", "stratified"], strict=True):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        gp = NystromCompletedGP(
+            kernel, n_landmarks=14, landmarks=choice, random_state=0
+        ).fit(X, y)
+    for warning in told:
+        print(textwrap.fill(f"{choice}: {warning.message}"))
+    has_some = np.isin(gp.classes_, y[gp.landmark_indices_])
+    colors = np.where(has_some, "tab:blue", "tab:red")
+    found = recall_score(y_new, gp.predict(X_new), average=None)
+    ax.bar(gp.classes_, found, color=colors)
+    ax.set(title=f"{choice} landmarks", xlabel="class", xticks=gp.classes_)
+_ = axes[0].set_ylabel("share that is recognised")
 
 # %%
 # Standard deviations far from landmarks

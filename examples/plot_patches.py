@@ -3,10 +3,10 @@
 Patches, places and digits
 ==========================
 
-A Gaussian process on patches adds up what a random function responds to each small
+A Gaussian process on patches adds up the responses of a random function to each small
 window of an image. :class:`~skconvgp.PatchGPClassifier` learns from inducing patches at
-a few places. This page shows them, what the location lengthscale does, and
-weights that are learned.
+a few places. This page shows them, the effect of the location lengthscale, weights that
+are learned, and the warnings about kernels that see nothing.
 """
 
 # %%
@@ -15,14 +15,17 @@ weights that are learned.
 #
 # The data are 8x8 images of digits. A patch has 3x3 pixels here.
 
+import textwrap
+import warnings
+
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.metrics import log_loss
 
-from skconvgp import PatchGPClassifier
+from skconvgp import PatchGPClassifier, gram_matrix
 from skconvgp.datasets import load_digits_images
 from skconvgp.display import PatchesDisplay
-from skconvgp.kernels import PatchKernel
+from skconvgp.kernels import PatchKernel, rbf
 
 X, y = load_digits_images(return_X_y=True)
 X_train, y_train, X_test, y_test = X[:600], y[:600], X[1000:], y[1000:]
@@ -115,4 +118,41 @@ for name, kernel in {
     print(f"{name:16} accuracy {gp.score(X_test, y_test):.3f}")
 
 PatchesDisplay.from_estimator(gp)
+plt.show()
+
+# %%
+# If the kernel sees nothing
+# --------------------------
+#
+# The predictions of such a model are the same for each image, and `fit` warns. Here are
+# three ways to get there. Pixels between 0 and 1, divided by 255 once more, are stored
+# as whole numbers: every image is empty. Pixels are far smaller than the lengthscale of
+# the base kernel. And single pixels have no contrast, so that normalization leaves
+# nothing of them. The pictures show one of 60 digits, and the correlations of all of
+# them, sorted by label: three kernels take all digits for the same.
+
+X_few, y_few = X[:60], y[:60]
+fine = PatchKernel(patch_size=3)
+sights = {
+    "as they are": (X_few, fine),
+    "whole numbers": (np.uint8(X_few / 255), fine),
+    "small numbers": (1e-9 * X_few, PatchKernel(rbf(1.0), patch_size=3)),
+    "contrast of pixels": (X_few, PatchKernel(patch_size=1, normalization="contrast")),
+}
+fig, axes = plt.subplots(2, 4, figsize=(9, 4.4), layout="constrained")
+for (above, below), (name, (images, kernel)) in zip(
+    axes.T, sights.items(), strict=True
+):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        gp = PatchGPClassifier(kernel, n_inducing=8, random_state=0).fit(images, y_few)
+    for warning in told:
+        print(textwrap.fill(f"{name}: {warning.message}"))
+    gram = gram_matrix(gp.kernel_, images[np.argsort(y_few)], dtype="float64")
+    deviations = np.sqrt(gram.diagonal())
+    above.imshow(images[0, 0], cmap="gray_r", vmin=0.0, vmax=1.0)
+    shown = below.imshow(gram / np.outer(deviations, deviations), vmin=0.0, vmax=1.0)
+    above.set(title=name, xticks=[], yticks=[])
+    below.set(xticks=[], yticks=[])
+fig.colorbar(shown, ax=axes[1], label="correlation")
 plt.show()
