@@ -30,25 +30,11 @@ LEAST_EXPLAINED = 0.5
 
 @dataclass(frozen=True)
 class Completed:
-    """A completed Gram matrix, with the time it took and facts about it.
-
-    Parameters
-    ----------
-    gram : CompletedGram
-        The matrix.
-    diag : Tensor of shape (n,)
-        Prior variances of the samples, on the host.
-    n_inputs : int
-        Number of different inputs: those of copies need no entries of their own.
-    seconds : float
-        Time of the completion.
-    facts : list of Fact
-        Facts about it that the estimators turn into warnings.
-    """
+    """A completed Gram matrix, with the time it took and facts about it."""
 
     gram: CompletedGram
-    diag: Tensor
-    n_inputs: int
+    diag: Tensor  # (n,), prior variances of the samples, on the host
+    n_inputs: int  # different ones: copies need no entries of their own
     seconds: float
     facts: list[Fact]
 

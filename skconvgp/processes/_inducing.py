@@ -92,40 +92,20 @@ class InducingSet:
     Covariances between the inducing variables are a Kronecker product of those of
     patches, K_g(Z, Z), and those of places along the two sides, so that features are
     whitened by one small matrix for each.
-
-    Parameters
-    ----------
-    kernel : PatchKernel
-        The kernel, without settings that follow from data.
-    image_shape : (c, h, w)
-        Shape of the images.
-    patches : ndarray of shape (m, c', ph, pw)
-        Z, as the base kernel sees them.
-    locations : ndarray of shape (l, 2)
-        Places: rows and columns of the first pixel of a patch.
-    rows, columns : ndarray of shape (a, h'), (b, w')
-        Whitened location kernels along the height, with the factor 1 / sqrt(P), and
-        along the width.
-    lift : ndarray of shape (m, q)
-        Takes covariances with Z to features of unit covariance.
-    factor : float
-        The kernel is multiplied by it.
-    unit : float
-        Features are divided by its square root.
-    is_averaged : bool
-        Whether the kernel is averaged over flips of the images.
     """
 
-    kernel: PatchKernel
+    kernel: PatchKernel  # without settings that follow from data
     image_shape: ImageShape
-    patches: FloatArray
+    patches: FloatArray  # (m, c', ph, pw), Z, as the base kernel sees them
+    # (l, 2), places: rows and columns of the first pixel of a patch.
     locations: FloatArray
+    # (a, h'), whitened location kernels along the height, with the factor 1 / sqrt(P).
     rows: FloatArray
-    columns: FloatArray
-    lift: FloatArray
-    factor: float = 1.0
-    unit: float = 1.0
-    is_averaged: bool = False
+    columns: FloatArray  # (b, w'), along the width
+    lift: FloatArray  # (m, q), takes covariances with Z to features of unit covariance
+    factor: float = 1.0  # the kernel is multiplied by it
+    unit: float = 1.0  # features are divided by its square root
+    is_averaged: bool = False  # whether the kernel is averaged over flips of the images
 
     @classmethod
     def of(

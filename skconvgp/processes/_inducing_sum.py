@@ -95,13 +95,7 @@ class TermChoice(NamedTuple):
 
 @dataclass(frozen=True)
 class InducingSum:
-    """Inducing variables of a sum of kernels, whose functions are independent.
-
-    Parameters
-    ----------
-    terms : tuple of InducingSet
-        Those of the terms.
-    """
+    """Inducing variables of a sum of kernels, whose functions are independent."""
 
     terms: tuple[InducingSet, ...]
 

@@ -27,35 +27,18 @@ from skconvgp.inference import (
 
 @dataclass(frozen=True)
 class LabelPosterior:
-    """Latent functions of classes, fitted to labels.
+    """Latent functions of classes, fitted to labels."""
 
-    Parameters
-    ----------
-    dual : Tensor of shape (n, k)
-        Dual coefficients: means minus the offset are prior covariances times these.
-    evidence : float
-        Log evidence.
-    state : object
-        Has ``covariance`` and ``joint_covariance`` of new samples.
-    loo_mean : Tensor of shape (n, k)
-        Leave-one-out means, without the offset.
-    loo_cov : Tensor of shape (n, k) or (n, k, k)
-        Leave-one-out variances, or covariances between the functions.
-    converged : bool
-        Whether the tolerance was met.
-    jitter : float
-        Largest jitter that had to be added to a diagonal; 0 if none.
-    least_noise : float
-        Least noise of a sample; larger jitter changes the model.
-    """
-
+    # (n, k): means minus the offset are prior covariances times these.
     dual: Tensor
     evidence: float
-    state: Any
-    loo_mean: Tensor
+    state: Any  # has ``covariance`` and ``joint_covariance`` of new samples
+    loo_mean: Tensor  # (n, k), leave-one-out means, without the offset
+    # (n, k) variances, or (n, k, k) covariances between the functions.
     loo_cov: Tensor
-    converged: bool = True
-    jitter: float = 0.0
+    converged: bool = True  # whether the tolerance was met
+    jitter: float = 0.0  # largest jitter that had to be added to a diagonal; 0 if none
+    # Least noise of a sample; larger jitter changes the model.
     least_noise: float = math.inf
 
 
@@ -96,24 +79,12 @@ class LabelModel(Protocol):
 
 @dataclass(frozen=True)
 class NoisyModel:
-    """Regression on targets whose noise variances follow from the labels.
+    """Regression on targets whose noise variances follow from the labels."""
 
-    Parameters
-    ----------
-    likelihood : Likelihood
-        The likelihood that made the targets.
-    targets : Targets
-        With noise variances (n, k).
-    weights : Tensor of shape (n,)
-        Sample weights.
-    inputs : EqualInputs
-        Which samples have equal inputs.
-    """
-
-    likelihood: Likelihood
-    targets: Targets
-    weights: Tensor
-    inputs: EqualInputs
+    likelihood: Likelihood  # it made the targets
+    targets: Targets  # with noise variances (n, k)
+    weights: Tensor  # (n,), sample weights
+    inputs: EqualInputs  # which samples have equal inputs
 
     @property
     def offset(self) -> Tensor:

@@ -39,78 +39,38 @@ BEYOND = 1.0001  # radius in units of the farthest neighbour, if no sample is be
 
 @dataclass(frozen=True)
 class Neighborhoods:
-    """Neighbours of m samples among the training samples, and their covariances.
+    """Neighbours of m samples among the training samples, and their covariances."""
 
-    Parameters
-    ----------
-    neighbors : Tensor of shape (m, k)
-        Indices of the neighbours of each sample.
-    grams : iterator
-        Yields slices of the m samples, and for each sample of a slice the Gram matrix
-        of it and its neighbours (b, 1 + k, 1 + k).
-    weights : Tensor of shape (m, k)
-        Weights of the neighbours in the prediction of each sample.
-    """
-
-    neighbors: Tensor
+    neighbors: Tensor  # (m, k), indices of the neighbours of each sample
+    # Yields slices of the m samples, and for each sample of a slice the Gram matrix of
+    # it and its neighbours (b, 1 + k, 1 + k).
     grams: Iterator[tuple[slice, Tensor]]
+    # (m, k), weights of the neighbours in the prediction of each sample.
     weights: Tensor
 
 
 @dataclass(frozen=True)
 class LocalPosterior:
-    """Posterior of samples, each given the neighbours of that sample.
+    """Posterior of samples, each given the neighbours of that sample."""
 
-    Parameters
-    ----------
-    mean : Tensor of shape (m, c)
-        Means of scaled targets.
-    var : Tensor of shape (m,)
-        Variances, in units of the prior.
-    clipped : float
-        How far below zero rounding had taken a variance.
-    jitter : float
-        Largest jitter of a matrix.
-    """
-
-    mean: Tensor
-    var: Tensor
-    clipped: float
-    jitter: float
+    mean: Tensor  # (m, c), means of scaled targets
+    var: Tensor  # (m,), variances, in units of the prior
+    clipped: float  # how far below zero rounding had taken a variance
+    jitter: float  # largest jitter of a matrix
 
 
 @dataclass(frozen=True)
 class NeighborSolver:
-    """Training samples, with their neighbourhoods and the posteriors given these.
-
-    Parameters
-    ----------
-    prior : KernelPrior or MatrixPrior
-        Covariances of the training samples.
-    localization : Localization
-        Says which samples are near.
-    targets : ndarray of shape (n, c)
-        Scaled targets.
-    weights : ndarray of shape (n,)
-        Sample weights.
-    mean_diag : float
-        Mean prior variance, by which covariances are divided.
-    inputs : EqualInputs
-        Which samples have equal inputs.
-    run : Run
-        How to compute.
-    label : str
-        Name of the computation whose progress is shown.
-    """
+    """Training samples, with their neighbourhoods and the posteriors given these."""
 
     prior: PlainPrior
-    localization: Localization
-    targets: FloatArray
-    weights: FloatArray
-    mean_diag: float
-    inputs: EqualInputs
+    localization: Localization  # says which samples are near
+    targets: FloatArray  # (n, c), scaled targets
+    weights: FloatArray  # (n,), sample weights
+    mean_diag: float  # mean prior variance, by which covariances are divided
+    inputs: EqualInputs  # which samples have equal inputs
     run: Run
-    label: str = "fit"
+    label: str = "fit"  # name of the computation whose progress is shown
 
     def of_new(self, samples: NewRows) -> Neighborhoods:
         """Return neighbours of new samples."""

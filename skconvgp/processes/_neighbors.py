@@ -61,27 +61,15 @@ LOCAL_COPIES = 3  # of the Gram matrix of neighbours: it, it plus noise, its fac
 
 @dataclass(frozen=True)
 class NeighborProcess:
-    """A process that predicts each sample from its nearest neighbours.
+    """A process that predicts each sample from its nearest neighbours."""
 
-    Parameters
-    ----------
-    model : Model
-        Targets, noise, amplitude; its evidence is computed on demand.
-    prior : KernelPrior or MatrixPrior
-        Covariances with all training samples.
-    localization : Localization
-        Says which samples are near.
-    inputs : ndarray of shape (n,)
-        Index of the distinct input of each sample; equal inputs have the same index.
-    loo_subset : tuple of ndarray or None, default=None
-        Indices of samples with their leave-one-out means (m, k) and variances (m,), if
-        `fit` computed some to choose noise or amplitude, or for a calibration.
-    """
-
-    model: Model
-    prior: PlainPrior
-    localization: Localization
+    model: Model  # targets, noise, amplitude; its evidence is computed on demand
+    prior: PlainPrior  # covariances with all training samples
+    localization: Localization  # says which samples are near
+    # (n,), index of the distinct input of each sample.
     inputs: NDArray[np.intp]
+    # Indices of samples with their leave-one-out means (m, k) and variances (m,), if
+    # `fit` computed some to choose noise or amplitude, or for a calibration.
     loo_subset: tuple[NDArray[np.intp], FloatArray, FloatArray] | None = field(
         default=None, repr=False
     )
@@ -181,26 +169,13 @@ class NeighborProcess:
 
 @dataclass(frozen=True)
 class _Chosen:
-    """Noise and amplitude, given or chosen on samples that were left out.
-
-    Parameters
-    ----------
-    noise : float
-        Noise variance.
-    amplitude : Tensor of shape (c,)
-        Amplitude of each output.
-    n_pairs : int
-        Covariances that were evaluated.
-    jitter : float
-        Largest jitter of a matrix.
-    loo_subset : tuple of ndarray or None
-        As in `NeighborProcess`.
-    """
+    """Noise and amplitude, given or chosen on samples that were left out."""
 
     noise: float
-    amplitude: Tensor
-    n_pairs: int = 0
-    jitter: float = 0.0
+    amplitude: Tensor  # (c,), amplitude of each output
+    n_pairs: int = 0  # covariances that were evaluated
+    jitter: float = 0.0  # largest jitter of a matrix
+    # As in `NeighborProcess`.
     loo_subset: tuple[NDArray[np.intp], FloatArray, FloatArray] | None = None
 
 

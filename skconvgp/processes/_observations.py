@@ -21,23 +21,12 @@ LEAST_CURVATURE = 1e-3  # of a softmax, if label regression is sure of all label
 
 @dataclass(frozen=True)
 class Start:
-    """Where a fit starts, by the collapsed process.
+    """Where a fit starts, by the collapsed process."""
 
-    Parameters
-    ----------
-    amplitude : Tensor of shape (k,)
-        Prior variances of the latent functions, which stay.
-    coefficients : Tensor of shape (r, k)
-        Means of the coefficients of whitened features.
-    curvature : float
-        That of a sample, for latent functions of a prior variance of 1.
-    noise : float
-        Noise variance of the latent functions, as a share of the prior variance.
-    """
-
-    amplitude: Tensor
-    coefficients: Tensor
-    curvature: float
+    amplitude: Tensor  # (k,), prior variances of the latent functions, which stay
+    coefficients: Tensor  # (r, k), means of the coefficients of whitened features
+    curvature: float  # of a sample, for latent functions of prior variance 1
+    # Noise variance of the latent functions, as a share of the prior variance.
     noise: float
 
 

@@ -20,33 +20,15 @@ ROUNDING = 1e-9  # of sums of weights
 
 @dataclass(frozen=True)
 class Problem:
-    """Training data of a process: inputs, targets of mean 0, and weights.
+    """Training data of a process: inputs, targets of mean 0, and weights."""
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n, d)
-        Training inputs; the Gram matrix (n, n) if precomputed.
-    targets : ndarray of shape (n, k)
-        Targets divided by `scale`.
-    weights : ndarray of shape (n,)
-        Sample weights, > 0.
-    scale : ndarray of shape (k,)
-        Units of the targets.
-    codes : ndarray of shape (n,), optional
-        Class codes, if there are classes.
-    n_versions : int, default=1
-        How many rows each sample is, as in `EqualInputs`.
-    n_before : int, default=0
-        Number of samples that were fitted before.
-    """
-
-    rows: NDArray[Any]
-    targets: FloatArray
-    weights: FloatArray
-    scale: FloatArray
-    codes: NDArray[Any] | None = None
-    n_versions: int = 1
-    n_before: int = 0
+    rows: NDArray[Any]  # (n, d), training inputs; the Gram matrix (n, n) if precomputed
+    targets: FloatArray  # (n, k), targets divided by `scale`
+    weights: FloatArray  # (n,), sample weights, > 0
+    scale: FloatArray  # (k,), units of the targets
+    codes: NDArray[Any] | None = None  # (n,), class codes
+    n_versions: int = 1  # how many rows each sample is, as in `EqualInputs`
+    n_before: int = 0  # number of samples that were fitted before
 
     @classmethod
     def unlabelled(cls, rows: NDArray[Any], labels: Any = None) -> Self:
@@ -132,18 +114,12 @@ class Problem:
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of noise and amplitude: numbers, or how they are chosen.
+    """Settings of noise and amplitude: numbers, or how they are chosen."""
 
-    Parameters
-    ----------
-    noise : float or str
-        Noise variance, as a share of the mean prior variance, or the criterion that
-        chooses it.
-    amplitude : float, str or None
-        Amplitude, "profile", or None for the amplitude of the kernel.
-    """
-
+    # Noise variance, as a share of the mean prior variance, or the criterion that
+    # chooses it.
     noise: float | str
+    # Amplitude, "profile", or None for the amplitude of the kernel.
     amplitude: float | str | None
 
     @property
@@ -155,42 +131,23 @@ class Settings:
 
 @dataclass(frozen=True)
 class Model:
-    """Numbers that every fitted process has.
+    """Numbers that every fitted process has."""
 
-    Parameters
-    ----------
-    targets : ndarray of shape (n, k)
-        Targets divided by `scale`.
-    weights : ndarray of shape (n,)
-        Sample weights.
-    left_out_weights : ndarray of shape (n_samples,)
-        Weight that leave-one-out removes with each sample.
-    class_left_out : ndarray of shape (n_samples,)
-        Weight of its own class that leave-one-out removes with each sample.
-    scale : ndarray of shape (k,)
-        Units of the targets.
-    mean_diag : float
-        Weighted mean of the kernel's prior variances, by which they are divided.
-    noise : float
-        Noise variance, as a share of the mean prior variance.
-    amplitude : ndarray of shape (k,)
-        Mean prior variance of the latent function of each scaled target.
-    log_evidence : float or None
-        Log density of the targets; None if it is computed on demand.
-    n_versions : int, default=1
-        How many rows each sample is, as in `EqualInputs`.
-    """
-
-    targets: FloatArray
-    weights: FloatArray
+    targets: FloatArray  # (n, k), targets divided by `scale`
+    weights: FloatArray  # (n,), sample weights
+    # (n_samples,), weight that leave-one-out removes with each sample.
     left_out_weights: FloatArray
+    # (n_samples,), weight of its own class that leave-one-out removes with each sample.
     class_left_out: FloatArray
-    scale: FloatArray
+    scale: FloatArray  # (k,), units of the targets
+    # Weighted mean of the kernel's prior variances, by which they are divided.
     mean_diag: float
-    noise: float
+    noise: float  # noise variance, as a share of the mean prior variance
+    # (k,), mean prior variance of the latent function of each scaled target.
     amplitude: FloatArray
+    # Log density of the targets; None if it is computed on demand.
     log_evidence: float | None
-    n_versions: int = 1
+    n_versions: int = 1  # how many rows each sample is, as in `EqualInputs`
 
     @property
     def n_samples(self) -> int:
@@ -289,52 +246,28 @@ class Model:
 
 @dataclass(frozen=True)
 class Latent:
-    """Posterior of scaled targets; multiply variances by the amplitude.
+    """Posterior of scaled targets; multiply variances by the amplitude."""
 
-    Parameters
-    ----------
-    mean : ndarray of shape (n, k)
-        Means, in units of the scaled targets.
-    var : ndarray of shape (n, 1) or (n, k)
-        Variances, (n, 1) if all outputs have the same; empty if not asked for.
-    cov : ndarray of shape (n, n, 1) or (n, n, k)
-        Covariances between samples; empty if they were not asked for.
-    cov_scale : float
-        Mean prior variance at the n samples, if covariances were asked for.
-    between : ndarray of shape (n, k, k)
-        Covariances between the outputs of a sample; empty if there are none or they
-        were not asked for.
-    facts : sequence of Fact
-        Facts about these values, which the estimators turn into warnings.
-    """
-
-    mean: FloatArray
+    mean: FloatArray  # (n, k), means, in units of the scaled targets
+    # (n, 1), or (n, k) if outputs differ; empty if not asked for.
     var: FloatArray
+    # (n, n, 1) or (n, n, k), between samples; empty if not asked for.
     cov: FloatArray
+    # Mean prior variance at the n samples, if covariances were asked for.
     cov_scale: float = 0.0
+    # (n, k, k), between the outputs of a sample; empty if there are none.
     between: FloatArray = field(default_factory=lambda: np.empty(0))
     facts: Sequence[Fact] = ()
 
 
 @dataclass(frozen=True)
 class Record:
-    """Record of a fit.
+    """Record of a fit."""
 
-    Parameters
-    ----------
-    n_pairs : int
-        Distinct entries of the Gram matrix that were evaluated.
-    gram_seconds, solve_seconds : float
-        Seconds for the entries, and for everything else.
-    report : dict
-        Further fields of a report, by name.
-    facts : sequence of Fact
-        Facts about the result, which the estimators turn into warnings.
-    """
-
-    n_pairs: int
-    gram_seconds: float
-    solve_seconds: float
+    n_pairs: int  # distinct entries of the Gram matrix that were evaluated
+    gram_seconds: float  # for the entries
+    solve_seconds: float  # for everything else
+    # Further fields of the report of a fit, by name.
     report: dict[str, Any] = field(default_factory=dict)
     facts: Sequence[Fact] = ()
 

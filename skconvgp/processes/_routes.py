@@ -26,24 +26,12 @@ BLOCK_COPIES = len(noise_grid(torch.float64)) + 5
 
 @dataclass(frozen=True)
 class Route:
-    """Solver of an exact process, and the memory it needs.
-
-    Parameters
-    ----------
-    solver : Solver
-        The solver.
-    size : Size
-        Numbers that a fit holds at once.
-    is_held : bool
-        Whether the Gram matrix is among these.
-    reason : str
-        Why "auto" chose this solver; empty if the user did.
-    """
+    """Solver of an exact process, and the memory it needs."""
 
     solver: Solver[Any]
-    size: Size
-    is_held: bool
-    reason: str
+    size: Size  # numbers that a fit holds at once
+    is_held: bool  # whether the Gram matrix is among these
+    reason: str  # why "auto" chose this solver; empty if the user did
 
 
 def route_of(

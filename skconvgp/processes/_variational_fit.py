@@ -41,25 +41,14 @@ SQUARE_COPIES = 3  # r x r, beside a precision for each latent function
 
 @dataclass(frozen=True)
 class Steps:
-    """How many steps are taken, and how long they are.
+    """How many steps are taken, and how long they are."""
 
-    Parameters
-    ----------
-    batch_size : int
-        Largest number of samples in a batch.
-    max_iter : int
-        Largest number of epochs.
-    learning_rate : float or None
-        Rate of the first epoch; None follows the number of batches. It is halved after
-        each epoch that does not raise the bound by more than the tolerance.
-    tol : float
-        Change of the bound, for each unit of weight, that counts as none.
-    """
-
-    batch_size: int
-    max_iter: int
+    batch_size: int  # largest number of samples in a batch
+    max_iter: int  # largest number of epochs
+    # Rate of the first epoch; None follows the number of batches. It is halved after
+    # each epoch that does not raise the bound by more than the tolerance.
     learning_rate: float | None
-    tol: float
+    tol: float  # change of the bound, for each unit of weight, that counts as none
 
     def n_batches(self, n_samples: int) -> int:
         """Return the number of batches of an epoch."""
@@ -74,24 +63,13 @@ class Steps:
 
 @dataclass(frozen=True)
 class Variational:
-    """Variational inference, which follows the fit of a collapsed process.
+    """Variational inference, which follows the fit of a collapsed process."""
 
-    Parameters
-    ----------
-    likelihood : VariationalLikelihood or None
-        Likelihood of labels; None for targets with Gaussian noise.
-    steps : Steps
-        How the bound is maximised.
-    n_latents : int
-        Number of latent functions.
-    is_profiled : bool
-        Whether the amplitude follows from the collapsed process.
-    """
-
+    # Likelihood of labels; None for targets with Gaussian noise.
     likelihood: VariationalLikelihood | None
     steps: Steps
     n_latents: int
-    is_profiled: bool
+    is_profiled: bool  # whether the amplitude follows from the collapsed process
 
     def n_values(self, n_features: int) -> int:
         """Return the number of values that a fit holds at once, beside a batch."""
@@ -153,32 +131,17 @@ class _Latents:
 
 @dataclass(frozen=True)
 class _Ascent:
-    """Maximises the bound.
-
-    Parameters
-    ----------
-    problem : Problem
-        The samples.
-    prior : PatchPrior
-        Their features.
-    observed : Observations
-        What is observed.
-    diag : Tensor of shape (n,)
-        Prior variances, in units of their mean; zeros if what features leave out is
-        ignored.
-    weights, root : Tensor of shape (n,), (k,)
-        Sample weights, and prior deviations.
-    posterior : NaturalPosterior
-        Is overwritten.
-    """
+    """Maximises the bound."""
 
     problem: Problem
     prior: PatchPrior
     observed: Observations
+    # (n,), prior variances, in units of their mean; zeros if the variance that features
+    # leave out is ignored.
     diag: Tensor
-    weights: Tensor
-    root: Tensor
-    posterior: NaturalPosterior
+    weights: Tensor  # (n,), of the samples
+    root: Tensor  # (n,), prior deviations
+    posterior: NaturalPosterior  # is overwritten
 
     @classmethod
     def of(
