@@ -172,7 +172,7 @@ class _Work:
         self._encoder, self._start, self._seed = encoder, start, seed
 
     def fit(self, placement: Placement, watch: Callable[[Epoch], bool]) -> _Fitted:
-        """Return what is found on a device."""
+        """Return the result of a fit on a device."""
         require_step(self._settings, self._data, placement)
         # A fresh generator, for the case that another device begins again.
         generator = torch.Generator().manual_seed(self._seed)

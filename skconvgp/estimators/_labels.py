@@ -56,7 +56,7 @@ def require_one_kind(y: Any) -> None:
 
 
 def require_classes(classes: NDArray[Any], origin: str = "y") -> None:
-    """Raise unless there are two classes or more in what `origin` names."""
+    """Raise unless there are two classes or more; `origin` names the labels."""
     if len(classes) == 1:
         raise ValueError(
             f"{origin} must have at least two classes, got one class: "

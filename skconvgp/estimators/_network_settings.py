@@ -155,7 +155,7 @@ def _epochs(batch_size: int | None, n_rows: int) -> int:
 
 
 def effective_number(weights: FloatArray) -> float:
-    """Return how many samples of equal weight tell a mean as well as these (n,) do."""
+    """Return the effective sample size of weights (n,), by Kish's formula."""
     if not len(weights):
         return 0.0
     shares = weights / weights.max()

@@ -337,7 +337,7 @@ def _backends() -> Mapping[str, str]:
 
 
 def _gpus() -> str:
-    """Return the compute capability of each GPU, or what is missing."""
+    """Return the compute capability of each GPU, or the reason for none."""
     missing = missing_compiler()
     if missing:
         return f"missing: {missing}"

@@ -218,7 +218,7 @@ class Sum(Kernel):
             require_mirrored(term, shape)
 
     def sample(self, images: Tensor, *, width: int, generator: Generator) -> Tensor:
-        """Draw all branches, and add what they make of images (n, c, h, w)."""
+        """Draw all branches, and add their outputs for images (n, c, h, w)."""
         branches = [
             sample_network(term, images, width=width, generator=generator)
             for term in self.parts
@@ -391,7 +391,7 @@ class Scale(Kernel):
         require_mirrored(self.kernel, shape)
 
     def sample(self, images: Tensor, *, width: int, generator: Generator) -> Tensor:
-        """Draw the layer, and scale what it makes of images (n, c, h, w)."""
+        """Draw the layer, and scale its output for images (n, c, h, w)."""
         out = sample_network(self.kernel, images, width=width, generator=generator)
         return out * math.sqrt(plain_value(self.factor))
 

@@ -1,4 +1,4 @@
-"""What classes of kernels and layers say of themselves, and others may leave out."""
+"""Capabilities that classes of kernels and layers may have."""
 
 from typing import Any
 

@@ -188,7 +188,7 @@ class Residual(_Chain):
         self.parts = distinct(layers)
 
     def sample(self, images: Tensor, *, width: int, generator: Generator) -> Tensor:
-        """Draw all layers, and add what they make of images (n, c, h, w) to these."""
+        """Draw all layers, and add their output for images (n, c, h, w) to these."""
         return images + self._chain_sample(images, width, generator)
 
     def out_shape(self, shape: MapShape) -> MapShape:

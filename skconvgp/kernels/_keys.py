@@ -1,4 +1,4 @@
-"""Settings of kernels as keys: what they determine is computed once."""
+"""Settings of kernels as keys, for values that are computed once."""
 
 import copy
 from collections.abc import Callable, Hashable, Iterable

@@ -150,7 +150,7 @@ class PartsPrior(Basis):
 
 
 def unit_of(gram: Tensor, weights: Tensor) -> float:
-    """Return the mean variance of the functions of a Gram matrix around their mean.
+    """Return the mean prior variance of functions minus their weighted sample mean.
 
     If all images are alike, it is their mean variance.
     """

@@ -166,7 +166,7 @@ def unexplained_of(
     run: Run,
     known: FloatArray | None = None,
 ) -> Tensor:
-    """Return prior variances (m,) minus what features explain, if they count.
+    """Return prior variances (m,) that features do not explain, if they count.
 
     Parameters
     ----------
