@@ -38,25 +38,26 @@ from skconvgp.datasets import load_digits_images
 from skconvgp.display import CompletionErrorDisplay, SpectrumDisplay
 from skconvgp.kernels import convnet, rbf
 
-warnings.filterwarnings("ignore", "None of the", UserWarning)  # shown further below
 X, y = load_digits_images(return_X_y=True)
 kernel = convnet(depth=3, kernel_size=3)
-display = CompletionErrorDisplay.from_estimator(
-    ConvNetGPClassifier(kernel, random_state=0),
-    X,
-    y,
-    completions={
-        "subset of data": SubsetOfData(),
-        "Nyström, uniform landmarks": Nystrom(),
-        "Nyström, k-means landmarks": Nystrom(landmarks="kmeans"),
-        "Nyström, random pivots": Nystrom(landmarks="random_pivoted"),
-        "Nyström + pooled images": CoarseKernel(
-            depth=1, exact=Nystrom(), exact_weight=0.5
-        ),
-    },
-    fractions=[0.02, 0.05, 0.1, 0.2, 0.4, 0.8],
-    cv=StratifiedShuffleSplit(1, train_size=800, test_size=900, random_state=0),
-)
+with warnings.catch_warnings():
+    warnings.filterwarnings("ignore", "None of the")  # shown further below
+    display = CompletionErrorDisplay.from_estimator(
+        ConvNetGPClassifier(kernel, random_state=0),
+        X,
+        y,
+        completions={
+            "subset of data": SubsetOfData(),
+            "Nyström, uniform landmarks": Nystrom(),
+            "Nyström, k-means landmarks": Nystrom(landmarks="kmeans"),
+            "Nyström, random pivots": Nystrom(landmarks="random_pivoted"),
+            "Nyström + pooled images": CoarseKernel(
+                depth=1, exact=Nystrom(), exact_weight=0.5
+            ),
+        },
+        fractions=[0.02, 0.05, 0.1, 0.2, 0.4, 0.8],
+        cv=StratifiedShuffleSplit(1, train_size=800, test_size=900, random_state=0),
+    )
 plt.show()
 
 # %%
