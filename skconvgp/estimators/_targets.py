@@ -39,19 +39,8 @@ def scale_targets(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the offset and the scale of each output, (k,) each.
 
-    Parameters
-    ----------
-    columns : ndarray of shape (n, k)
-        Targets.
-    weights : ndarray of shape (n,)
-        Sample weights.
-    is_scaled : bool
-        Whether the outputs get mean 0 and standard deviation 1; otherwise they stay.
-
-    Raises
-    ------
-    ValueError
-        If the targets differ by so little that squares vanish.
+    They give targets (n, k) with weights (n,) mean 0 and standard deviation 1, or leave
+    them as they are. If targets differ by so little that squares vanish, it raises.
     """
     difference = float(np.abs(columns - columns[0]).max())
     if 0.0 < difference < SMALLEST_TARGET:
@@ -87,14 +76,8 @@ def varied(columns: FloatArray, offset: FloatArray) -> NDArray[np.bool_]:
 def require_range(scaled: FloatArray, dtype: torch.dtype, *, is_first: bool) -> None:
     """Raise if squares of targets (n, k) overflow, or vanish, in the solve.
 
-    Parameters
-    ----------
-    scaled : ndarray of shape (n, k)
-        Targets in the units of the fit.
-    dtype : torch.dtype
-        Precision of the solve.
-    is_first : bool
-        Whether there are no other targets; small ones may follow larger ones.
+    Targets are in the units of the fit, and `dtype` is the precision of the solve.
+    Small targets may follow larger ones, unless they are the first.
     """
     least, most = RANGE[dtype]
     sizes = np.abs(scaled).max(axis=0)
@@ -118,14 +101,8 @@ def warn_of_constants(
 ) -> None:
     """Warn if some outputs (k,), or all, determine no prior variance.
 
-    Parameters
-    ----------
-    is_varied : ndarray of shape (k,)
-        Whether the targets of each output differ.
-    used : str
-        What uses a number instead.
-    remedy : str, default=""
-        A setting that gives the prior variance.
+    `used` names the part that uses a number instead, `remedy` a setting that gives the
+    prior variance.
     """
     if is_varied.all():
         return

@@ -41,21 +41,9 @@ class Completed:
     def in_units_(self, problem: Problem) -> tuple[float, Tensor, Tensor, Tensor]:
         """Divide features by the root of the mean prior variance, in place.
 
-        Parameters
-        ----------
-        problem : Problem
-            Has the weights of the mean.
-
-        Returns
-        -------
-        mean_diag : float
-            Mean prior variance.
-        features : Tensor of shape (n, r)
-            The features.
-        residual_diag : Tensor of shape (n,)
-            Variances, of mean 1, that they do not explain.
-        lift_map : Tensor of shape (m, r) or ()
-            Gives features of new samples.
+        Return this mean, by the weights of a problem, the features (n, r), the
+        variances (n,) that they do not explain, of mean 1, and the map (m, r) or ()
+        that gives features of new samples.
         """
         mean_diag = problem.mean_variance(self.diag)
         unit = math.sqrt(mean_diag)
@@ -109,21 +97,8 @@ def complete(
     """Return the matrix that a strategy completes from a share of the entries.
 
     It completes the matrix of the different inputs, of which a copy is a row more: so a
-    weight of 2 is the same as two equal samples.
-
-    Parameters
-    ----------
-    completion, fraction, generator : object
-        The strategy, and what it is given.
-    problem, prior, run : object
-        Samples, kernel, and how to compute.
-    n_allowed : int, default=0
-        Entries that progress counts to, if there are more than the share.
-
-    Raises
-    ------
-    CompletionError
-        If its factor is not finite.
+    weight of 2 is the same as two equal samples. Progress counts to `n_allowed`
+    entries, if these are more than the share. A factor that is not finite is an error.
     """
     start, inputs = clock(run.config.device), problem.inputs
     n = inputs.n_inputs

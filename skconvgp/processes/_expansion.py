@@ -33,18 +33,10 @@ HOST = torch.device("cpu")
 
 @dataclass(frozen=True)
 class ExpansionPrior(Basis):
-    """Features of samples, which stand for covariances with coefficients.
+    """Features of samples, which stand for covariances with coefficients."""
 
-    Parameters
-    ----------
-    features : FeatureMap
-        Gives the features; tensors are arrays.
-    exact : KernelPrior
-        The kernel that they approximate, without samples.
-    """
-
-    features: FeatureMap
-    exact: KernelPrior
+    features: FeatureMap  # gives the features; tensors are arrays
+    exact: KernelPrior  # the kernel that they approximate, without samples
 
     is_by_torch: ClassVar[bool] = True
 

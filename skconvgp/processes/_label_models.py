@@ -242,20 +242,9 @@ def left_out_loss(
 ) -> float:
     """Return the mean log loss of leave-one-out probabilities.
 
-    They are calibrated first, if the likelihood has a calibration.
-
-    Parameters
-    ----------
-    model : LabelModel
-        Makes the probabilities.
-    mean : Tensor of shape (n, k)
-        Leave-one-out means, without the offset.
-    cov : Tensor of shape (n, k) or (n, k, k)
-        Leave-one-out variances or covariances.
-    codes, weights : Tensor of shape (n,)
-        Classes and weights of the samples.
-    knows_variances : bool
-        Whether the variances of new samples will be known.
+    They are calibrated first, if the likelihood has a calibration: with variances, if
+    those of new samples will be known. Means (n, k) lack the offset; `cov` has
+    variances (n, k) or covariances (n, k, k).
     """
     mean = mean.to("cpu", torch.float64) + model.offset
     cov, weights = cov.to(mean), weights.to(mean)

@@ -39,25 +39,15 @@ from skconvgp.processes._run import Resources, Run
 
 @dataclass(frozen=True)
 class LabelState:
-    """State of a process of labels, for the uncertainty of predictions.
+    """State of a process of labels, for the uncertainty of predictions."""
 
-    Parameters
-    ----------
-    posterior : object
-        Has ``covariance`` and ``joint_covariance`` of new samples.
-    features : ndarray of shape (n, r)
-        Features of the training samples; (0, 0) without a completion.
-    lift_map : ndarray of shape (m, r) or ()
-        Takes covariances with the anchors to features, a number if there are no
-        anchors; (0, 0) without a completion.
-    jitter : float
-        Largest jitter that had to be added to a diagonal; 0 if none.
-    """
-
-    posterior: Any
+    posterior: Any  # has ``covariance`` and ``joint_covariance`` of new samples
+    # (n, r), features of the training samples; (0, 0) without a completion.
     features: Any
+    # (m, r) or (), takes covariances with the anchors to features, a number if there
+    # are no anchors; (0, 0) without a completion.
     lift_map: Any
-    jitter: float
+    jitter: float  # largest jitter that had to be added to a diagonal; 0 if none
 
     def explained(self, cross: Tensor, prior: Tensor) -> tuple[Tensor, Tensor]:
         """Return the explained part of prior variances, and the unexplained part."""

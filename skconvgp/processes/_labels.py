@@ -31,31 +31,16 @@ KEPT_COPIES = 2
 
 @dataclass(frozen=True)
 class _Covariances:
-    """Prior covariances of the training samples, of mean variance 1.
+    """Prior covariances of the training samples, of mean variance 1."""
 
-    Parameters
-    ----------
-    gram : Tensor of shape (n, n)
-        The covariances.
-    mean_diag : float
-        Divisor of the covariances.
-    n_pairs : int
-        Entries that were evaluated.
-    features, lift_map : Tensor
-        As in `LabelState`.
-    anchors : Tensor of shape (m,) or None
-        Samples whose covariances with new ones are computed; None for all.
-    residual_diag : Tensor of shape (n,)
-        Prior variances minus the diagonal of the matrix.
-    """
-
-    gram: Tensor
-    mean_diag: float
-    n_pairs: int
-    features: Tensor
-    lift_map: Tensor
+    gram: Tensor  # (n, n), the covariances
+    mean_diag: float  # divisor of the covariances
+    n_pairs: int  # entries that were evaluated
+    features: Tensor  # as in `LabelState`
+    lift_map: Tensor  # as in `LabelState`
+    # (m,), samples whose covariances with new ones are computed; None for all.
     anchors: Tensor | None
-    residual_diag: Tensor
+    residual_diag: Tensor  # (n,), prior variances minus the diagonal of the matrix
 
 
 def fit_labelled(
@@ -71,20 +56,9 @@ def fit_labelled(
 ) -> tuple[Process, Record]:
     """Fit every model of the labels; keep the lowest leave-one-out log loss.
 
-    Parameters
-    ----------
-    problem, prior, run : object
-        Problem to fit, and how to compute.
-    models_of : callable
-        Returns the candidates.
-    settings : Settings
-        Amplitude, and noise added to that of the labels.
-    completed : Completed, optional
-        Replaces the Gram matrix; its factor is overwritten.
-    gram_seconds : float, default=0.0
-        Time that was spent on covariances before.
-    least_noise : float, default=0.0
-        Lower bound of the added noise.
+    A completed matrix replaces the Gram matrix, and its factor is overwritten.
+    `gram_seconds` were spent on covariances before, and `least_noise` is the lower
+    bound of the noise that is added to the noise of labels.
     """
     device = run.config.device
     start = clock(device)

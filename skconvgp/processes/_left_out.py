@@ -36,21 +36,8 @@ def inverse_diag_by_input(
     """Return, for each sample, the sum of M^-1 over all samples with the same input.
 
     All samples of an input are left out together: their block of M^-1 stands for the
-    entry of the diagonal that is needed of a sample with a distinct input.
-
-    Parameters
-    ----------
-    solver, state : object
-        The solver and its state.
-    inputs : EqualInputs
-        Which samples have equal inputs.
-    indices : Tensor of shape (m,), optional
-        Indices of samples, by default of all.
-
-    Returns
-    -------
-    sums : Tensor of shape (m,)
-        The entry of the diagonal, for a sample whose input no other sample has.
+    entry of the diagonal that is needed of a sample with a distinct input. The sums are
+    of the samples at `indices` (m,), by default of all.
     """
     if indices is None:
         sums: Tensor = solver.inverse_diag(state)
@@ -78,18 +65,8 @@ def left_out_of(
 ) -> LeaveOneOut:
     """Return leave-one-out predictions: of samples from those with other inputs.
 
-    Parameters
-    ----------
-    model : Model
-        Targets, weights, noise.
-    dual : ndarray of shape (n, k)
-        Dual coefficients: means are covariances times these.
-    inputs : EqualInputs
-        Which samples have equal inputs.
-    inverse_diag : Tensor of shape (m,)
-        As `inverse_diag_by_input` returns it.
-    indices : Tensor of shape (m,)
-        Indices of the samples.
+    Means are covariances times `dual` (n, k). `inverse_diag` (m,) is as
+    `inverse_diag_by_input` returns it, for the samples at `indices` (m,).
     """
     y, alpha, weights = (
         to_tensor(array, inverse_diag.device, inverse_diag.dtype)
@@ -115,16 +92,7 @@ def left_out_with_versions(
 ) -> LeaveOneOut:
     """Return leave-one-out predictions of images, all their versions left out.
 
-    Parameters
-    ----------
-    model, dual, inputs : object
-        As in `left_out_of`.
-    solver, state : object
-        The solver and its state.
-    indices : Tensor of shape (m,)
-        Indices of the images.
-    dtype : torch.dtype
-        Precision of the solves.
+    Arguments are as in `left_out_of`, and `dtype` is the precision of the solves.
     """
     y, alpha, weights = (
         to_tensor(array, indices.device, dtype)

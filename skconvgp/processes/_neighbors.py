@@ -187,17 +187,7 @@ def fit_neighbors(
     run: Run,
     generator: Callable[[], Generator],
 ) -> tuple[NeighborProcess, Record]:
-    """Keep the samples; choose noise and amplitude on samples that are left out.
-
-    Parameters
-    ----------
-    localization : Localization
-        Says which samples are near.
-    problem, prior, settings, run : object
-        Problem to fit, and how to compute.
-    generator : callable
-        Returns the generator that draws the samples to leave out.
-    """
+    """Keep the samples; choose noise and amplitude on samples that are left out."""
     device = run.config.device
     start = clock(device)
     mean_diag = problem.mean_variance(prior.oracle(run, "fit").diag())
@@ -246,25 +236,9 @@ def left_out_neighborhoods(
     run: Run,
     generator: Generator,
 ) -> tuple[Tensor, Neighborhoods, Tensor]:
-    """Return samples to leave out, their neighbours, and which have equal inputs.
+    """Return samples (m,) to leave out, their neighbours, and which have equal inputs.
 
-    Parameters
-    ----------
-    localization : Localization
-        Says which samples are near.
-    problem, prior, run : object
-        Problem to fit, and how to compute.
-    generator : Generator
-        Draws the samples.
-
-    Returns
-    -------
-    indices : Tensor of shape (m,)
-        Indices of the samples.
-    around : Neighborhoods
-        Their neighbours.
-    equal : Tensor of shape (m, k)
-        True for neighbours whose inputs are that of the sample.
+    The last (m, k) is True for neighbours whose input is the sample's own.
     """
     solver = NeighborSolver(
         prior,

@@ -82,18 +82,10 @@ class Part(Protocol):
 
 @dataclass(frozen=True)
 class KernelPart:
-    """A kernel of images through a view.
+    """A kernel of images through a view."""
 
-    Parameters
-    ----------
-    view : View or None
-        The view; None shows the images themselves.
-    prior : KernelPrior
-        The kernel, with the training images as the view shows them.
-    """
-
-    view: View | None
-    prior: KernelPrior
+    view: View | None  # None shows the images themselves
+    prior: KernelPrior  # the kernel, with the training images as the view shows them
 
     @property
     def kernel_prior(self) -> KernelPrior:
@@ -147,21 +139,13 @@ class MirroredPart:
 
     It is the mean of k(g x, g' x') over g and g', the identity or mirroring. If the
     kernel and its view commute with mirroring, the mean over g' is the same.
-
-    Parameters
-    ----------
-    view : View or None
-        The view; None shows the images themselves.
-    prior : KernelPrior
-        The kernel, with the n training images as the view shows them, followed by
-        their mirror images.
-    commutes : bool
-        Whether mirroring both images leaves a covariance as it is.
     """
 
-    view: View | None
+    view: View | None  # None shows the images themselves
+    # The kernel, with the n training images as the view shows them, followed by their
+    # mirror images.
     prior: KernelPrior
-    commutes: bool
+    commutes: bool  # whether mirroring both images leaves a covariance as it is
 
     @classmethod
     def of(cls, view: View | None, prior: KernelPrior, run: Run) -> Self:
@@ -265,23 +249,13 @@ class MirroredPart:
 
 @dataclass(frozen=True)
 class PatchPart:
-    """Features of the patches of images through a view, and their products.
+    """Features of the patches of images through a view, and their products."""
 
-    Parameters
-    ----------
-    view : View or None
-        The view; None shows the images themselves.
-    prior : PatchPrior
-        Inducing patches and places, which give features.
-    is_averaged : bool
-        Whether features are those of an image and of its mirror image, averaged.
-    features : ndarray of shape (n, r)
-        Those of the training images, in the precision of responses.
-    """
-
-    view: View | None
-    prior: PatchPrior
+    view: View | None  # None shows the images themselves
+    prior: PatchPrior  # gives features
+    # Whether features of an image and of its mirror image are averaged.
     is_averaged: bool
+    # (n, r), of the training images, in the precision of responses.
     features: FloatArray
 
     @classmethod

@@ -23,24 +23,13 @@ from skconvgp.processes._views import require_slopes
 
 @dataclass(frozen=True)
 class PartsPrior(Basis):
-    """The weighted sum of parts.
+    """The weighted sum of parts."""
 
-    Parameters
-    ----------
-    images : KernelPrior
-        The training images as they were given; its kernel is not evaluated.
-    parts : tuple of Part
-        The parts.
-    factors : ndarray of shape (p,)
-        Weight of each part, divided by its unit.
-    computed : Tensor of shape (n, n), optional
-        The Gram matrix, during a fit.
-    """
-
+    # The training images as they were given; its kernel is not evaluated.
     images: KernelPrior
     parts: tuple[Part, ...]
-    factors: FloatArray
-    computed: Tensor | None = None
+    factors: FloatArray  # (p,), weight of each part, divided by its unit
+    computed: Tensor | None = None  # (n, n), the Gram matrix, during a fit
 
     @property
     def n_samples(self) -> int:

@@ -42,30 +42,15 @@ from skconvgp.processes._run import Run
 
 @dataclass(frozen=True)
 class KernelPrior(Basis):
-    """A kernel, with the samples whose covariances with new ones are computed.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The covariance function.
-    rows : ndarray of shape (n, d)
-        The samples.
-    indices : ndarray of shape (n,)
-        Their indices among the samples that `fit` was given.
-    image_shape : (c, h, w)
-        How a row is read.
-    pool : int, default=1
-        Side of the squares of pixels that are averaged first.
-    dtype : str, default="float64"
-        Precision of tiles, "float32" or "float64".
-    """
+    """A kernel, with the samples whose covariances with new ones are computed."""
 
     kernel: Kernel
-    rows: NDArray[Any]
+    rows: NDArray[Any]  # (n, d), the samples
+    # (n,), their indices among the samples that `fit` was given.
     indices: NDArray[np.intp]
-    image_shape: ImageShape
-    pool: int = 1
-    dtype: str = "float64"
+    image_shape: ImageShape  # how a row is read
+    pool: int = 1  # side of the squares of pixels that are averaged first
+    dtype: str = "float64"  # precision of tiles, "float32" or "float64"
 
     @property
     def kernel_prior(self) -> Self:
@@ -227,19 +212,12 @@ class KernelPrior(Basis):
 
 @dataclass(frozen=True)
 class MatrixPrior(Basis):
-    """A given matrix.
+    """A given matrix."""
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n, n) or None
-        The Gram matrix of the samples; None after the fit, if predictions do not
-        read it.
-    indices : ndarray of shape (n,)
-        Columns of K(X_*, X) that belong to the samples.
-    """
-
+    # (n, n), the Gram matrix of the samples; None after the fit, if predictions do not
+    # read it.
     rows: NDArray[Any] | None
-    indices: NDArray[np.intp]
+    indices: NDArray[np.intp]  # (n,), columns of K(X_*, X) that belong to the samples
 
     knows_variances: ClassVar[bool] = False
 

@@ -176,16 +176,7 @@ class Model:
     ) -> Self:
         """Return the model of a problem.
 
-        Parameters
-        ----------
-        problem : Problem
-            The fitted problem.
-        mean_diag, noise : float
-            As in the class.
-        amplitude : ndarray of shape (k,)
-            The value for the scaled targets.
-        evidence : float or None
-            Log density of all scaled targets.
+        Amplitude (k,) and evidence, the log density, are of the scaled targets.
         """
         amplitudes = np.full(problem.scale.shape, amplitude, dtype=np.float64)
         model = cls(
@@ -209,14 +200,7 @@ class Model:
     ) -> Self:
         """Return the model of these samples and of the samples of another problem.
 
-        Parameters
-        ----------
-        problem : Problem
-            Further samples.
-        amplitude : ndarray of shape (k,)
-            The value for the scaled targets of all outputs.
-        evidence : float
-            Log density of all scaled targets.
+        Amplitude (k,) and evidence, the log density, are of all scaled targets.
         """
         further = self.of(
             problem,
@@ -293,14 +277,7 @@ def knows_class(
 ) -> NDArray[np.bool_]:
     """Return whether each sample (n,) leaves others of its class when it is left out.
 
-    Parameters
-    ----------
-    codes : ndarray of shape (n,)
-        Class codes.
-    weights : ndarray of shape (n,)
-        Sample weights.
-    left_out : ndarray of shape (n,)
-        Weight of its own class that is removed with each sample.
+    `left_out` (n,) is the weight of its own class that is removed with each sample.
     """
     totals = np.bincount(codes, weights)[codes]
     is_known: NDArray[np.bool_] = totals - left_out > ROUNDING * totals

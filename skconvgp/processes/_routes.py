@@ -44,24 +44,10 @@ def route_of(
     has_kernel: bool,
     n_versions: int = 1,
 ) -> Route:
-    """Return the route of an exact process of n samples.
+    """Return the route of an exact process of n rows, `n_versions` for each sample.
 
-    Parameters
-    ----------
-    n : int
-        Number of samples, or of rows that they are.
-    solver : Solver
-        The solver that the user chose; for "auto", the direct solver.
-    resources : Resources
-        Gives the free memory.
-    is_auto : bool
-        Whether an iterative solver may replace it.
-    is_selecting : bool
-        Whether the noise is chosen from an eigendecomposition of the matrix.
-    has_kernel : bool
-        Whether covariances are computed by a kernel, so that they need not be held.
-    n_versions : int, default=1
-        How many rows each sample is.
+    With "auto" an iterative solver may replace the direct one. If the noise is
+    selected, the matrix is decomposed. With a kernel it need not be held.
     """
     held = on_gpu = GRAM_COPIES * n**2
     if is_selecting:

@@ -26,30 +26,16 @@ from skconvgp.processes._run import Run
 
 @dataclass(frozen=True)
 class SummedPrior(Basis):
-    """The sum of a kernel's matrix and of the completed one of a second kernel.
+    """The sum of a kernel's matrix and of the completed one of a second kernel."""
 
-    Parameters
-    ----------
-    coarse : KernelPrior
-        The kernel of all pairs.
-    exact : KernelPrior
-        The kernel that is completed, with the anchors as its samples.
-    lift_map : ndarray of shape (m, r)
-        Takes covariances with the anchors to features.
-    features : ndarray of shape (n, r)
-        Features of the training samples.
-    residual_diag : ndarray of shape (n,)
-        Part of the prior variances that the features do not explain.
-    coarse_scale, scale : float
-        Factors of the two kernels in the sum. `lift_map`, `features` and
-        `residual_diag` already contain `scale`.
-    """
-
-    coarse: KernelPrior
-    exact: KernelPrior
-    lift_map: FloatArray
-    features: FloatArray
+    coarse: KernelPrior  # the kernel of all pairs
+    exact: KernelPrior  # the kernel that is completed, with the anchors as its samples
+    lift_map: FloatArray  # (m, r), takes covariances with the anchors to features
+    features: FloatArray  # (n, r), features of the training samples
+    # (n,), part of the prior variances that the features do not explain.
     residual_diag: FloatArray
+    # Factors of the two kernels in the sum. `lift_map`, `features` and `residual_diag`
+    # already contain `scale`.
     coarse_scale: float
     scale: float
 
