@@ -43,12 +43,12 @@ class ConvNetGPClassifier(GPClassifier):
         the targets and "loo" their leave-one-out log predictive density, by
         :class:`~skconvgp.flows.LBFGS` with exact derivatives. An object of
         :mod:`skconvgp.flows` maximises the evidence. If the likelihood is "laplace",
-        the evidence is that of the labels, and the amplitude is learned too. With
-        "loo", or with another likelihood that derives its noise from the labels, the
-        search uses the targets of "gaussian" and learns their noise, which is used in
-        the search only. If the likelihood is "gaussian" and the matrices of an evidence
-        search do not fit into the free memory, the search follows estimates of the
-        evidence; this needs no completion, and the solver "auto" or "cg".
+        the evidence is the density of the labels, and the amplitude is learned too.
+        With "loo", or with another likelihood that derives its noise from the labels,
+        the search uses the targets of "gaussian" and learns their noise, which is used
+        in the search only. If the likelihood is "gaussian" and the matrices of an
+        evidence search do not fit into the free memory, the search follows estimates of
+        the evidence; this needs no completion, and the solver "auto" or "cg".
     n_restarts_optimizer : int, default=0
         Number of additional searches. The first search starts from the kernel as it is,
         each additional one from hyperparameters drawn log-uniformly within their

@@ -279,8 +279,7 @@ class BinaryEncoder(
         X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
             Training images or vectors.
         y : array-like of shape (n,) or (n, n_outputs), default=None
-            Labels, or numbers to predict. Without y the codes are those of an
-            autoencoder.
+            Labels, or numbers to predict. Without y an autoencoder makes the codes.
 
         Returns
         -------

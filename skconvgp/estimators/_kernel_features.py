@@ -62,8 +62,8 @@ class KernelFeatures(
         :class:`~skconvgp.kernels.rbf`, a kernel for vectors, whose lengthscale follows
         from the samples.
     features : None, int, RandomFeatures or Nystrom, default=None
-        How features are made: by a part of :mod:`skconvgp.completion`. A number is that
-        of :class:`~skconvgp.completion.RandomFeatures`, and None stands for 1000.
+        How features are made: by a part of :mod:`skconvgp.completion`. A number asks
+        for so many :class:`~skconvgp.completion.RandomFeatures`, and None for 1000.
         :class:`~skconvgp.completion.Nystrom`, with `n_landmarks`, is more accurate for
         deep networks.
     image_shape : "auto", None, (h, w) or (c, h, w), default="auto"

@@ -111,8 +111,9 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         share of its mean variance.
     features : int, RandomFeatures or Nystrom, default=1000
         With a kernel as prior and a `batch_size`, the features whose products stand for
-        the kernel, as in :class:`KernelFeatures`. A number is that of random features;
-        for deep networks :class:`~skconvgp.completion.Nystrom` is more accurate.
+        the kernel, as in :class:`KernelFeatures`. A number asks for so many random
+        features; for deep networks :class:`~skconvgp.completion.Nystrom` is more
+        accurate.
     network : None or callable, default=None
         Called without arguments, makes a :class:`torch.nn.Module` that replaces the
         layers; it gets images (n, c, h, w) or rows, and returns (n, n_classes) numbers.
@@ -221,7 +222,7 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
     weights, such as ``hidden_layer_sizes=()``; for deeper networks each draw ends in
     one of many minima. Markov chains have an error of their step size. With a kernel as
     prior, no density of weights is transformed (the Jacobian is missing): the posterior
-    is that of the product of the data with the density of the Gaussian process,
+    follows from the product of the data with the density of the Gaussian process,
     evaluated at the outputs of the network.
 
     A step takes time proportional to the number of draws times the parameters times the

@@ -227,7 +227,7 @@ class PatchGPClassifier(GPClassifier):
     each class and takes steps of natural gradients that factor all of them: many times
     the work of the closed form. `log_marginal_likelihood` is then the bound, too.
     Probabilities are expectations under that Gaussian and are not calibrated.
-    Leave-one-out predictions are approximate, and are those of all samples: the
+    Leave-one-out predictions are approximate, and cover all samples: the
     posterior without the Gaussian that stands for the likelihood of a sample.
 
     `partial_fit` adds images to the sums from which the posterior is computed. Inducing

@@ -232,11 +232,11 @@ def selection_report(
     "calibration_error", the expected calibration error, or "coverage", the share of the
     targets in central intervals of 95 %.
 
-    The evidence is that of the targets that the likelihood makes of the labels. If
-    candidates have different targets, or different numbers of them, evidences cannot be
-    compared and are NaN; ``log_marginal_likelihood`` still returns the evidence of each
-    estimator. With a completion, leave-one-out predictions cover the samples that were
-    used. If a solver ended far from a solution, the evidence and the scores of
+    The evidence is the density of the targets that the likelihood makes of the labels.
+    If candidates have different targets, or different numbers of them, evidences cannot
+    be compared and are NaN; ``log_marginal_likelihood`` still returns the evidence of
+    each estimator. With a completion, leave-one-out predictions cover the samples that
+    were used. If a solver ended far from a solution, the evidence and the scores of
     leave-one-out predictions are NaN.
 
     Examples

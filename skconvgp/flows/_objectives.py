@@ -131,7 +131,7 @@ class Rho(Part):
         targets : Tensor of shape (n, k)
             Targets; norms are summed over the columns.
         noise_variance : float, default=None
-            Nugget; None is that of the objective.
+            Nugget; None takes the objective's own.
 
         Returns
         -------

@@ -37,9 +37,9 @@ class Maps:
         Which pairs of positions there are covariances of: each position with the same
         one of the other image, or all with all.
     displacement : tuple of tuple of int, default=((0,), (0,))
-        Steps from a row of the first image to that of the second one, and from a
-        column to that of the second one. Only rows and columns that have both are part
-        of the maps; those of several steps follow one another.
+        Steps from a row of the first image to the row of the second one, and from its
+        column to the column of the second one. Only rows and columns that have both are
+        part of the maps; those of several steps follow one another.
     is_cyclic : bool, default=False
         Whether positions that a displacement moves out of the image enter it at the
         other side. Maps then keep their size.

@@ -139,9 +139,9 @@ class PatchWhitening(PatchMap):
     contrast : float, default=0.1
         `eps` of :class:`PatchContrast`.
     flips : bool, default=False
-        Whether the constants are those of the training patches and of their left-right
-        flips together. The map of a flipped patch is then the flipped map, as
-        :class:`FlipAverage` needs it.
+        Whether the constants are learned from the training patches and from their
+        left-right flips together. The map of a flipped patch is then the flipped map,
+        as :class:`FlipAverage` needs it.
     mean : ndarray of shape (d,) or None, default=None
         Mean m. None until an estimator has set it in `fit`.
     matrix : ndarray of shape (d, d) or None, default=None

@@ -73,8 +73,8 @@ class ScatteringTransform(ImageTransformer):
     Notes
     -----
     The channels of an image are transformed alone: first its average, then the
-    coefficients of order 1 by scale and angle, then those of order 2. The filters are
-    those of Kymatio 0.3 [2]_, with pi in place of 3.1415.
+    coefficients of order 1 by scale and angle, then those of order 2. The filters
+    follow Kymatio 0.3 [2]_, with pi in place of 3.1415.
 
     References
     ----------
