@@ -33,9 +33,9 @@ from skconvgp.processes import (
     JUDGED,
     KernelPrior,
     LabelModel,
-    PartsPlan,
+    PartsFit,
     PartsPrior,
-    PatchPlan,
+    Plan,
     Problem,
     Settings,
     missing_memory,
@@ -88,7 +88,7 @@ def fit_images(
         affords_choice=lambda: True,
     )
     settings = Settings(noise, amplitude_of(estimator, samples.training))
-    plan = PartsPlan(prior, choices, settings, weights, mirrors, keeps_left_out)
+    plan = PartsFit(prior, choices, settings, weights, mirrors, keeps_left_out)
     why_alone = _why_patches_alone(estimator, plan, resources)
     if why_alone:
         is_mirrored = _mirrors_patches(plan, problem, resources)
@@ -99,7 +99,7 @@ def fit_images(
         report |= {"parts_reason": why_alone, "kernel_reason": ""}
         report |= {"part_names": tuple(choice.name for choice in choices)}
     else:
-        fitted, run = plan.fit(problem, resources)
+        fitted, run = plan.plan(resources).fit(problem, resources)
         why_vectors = _why_vectors(estimator, shape)
         report = {"parts_reason": why_vectors, "kernel_reason": ""}
     estimator.solver_ = Cholesky()
@@ -174,7 +174,7 @@ def _why_vectors(estimator: Any, shape: tuple[int, int, int]) -> str:
 
 
 def _why_patches_alone(
-    estimator: Any, plan: PartsPlan, resources: EstimatorResources
+    estimator: Any, plan: PartsFit, resources: EstimatorResources
 ) -> str:
     """Return why the usual sum is too dear for the images; empty if it is not."""
     if are_patches(estimator.parts):
@@ -189,7 +189,7 @@ def _why_patches_alone(
 
 
 def _mirrors_patches(
-    plan: PartsPlan, problem: Problem, resources: EstimatorResources
+    plan: PartsFit, problem: Problem, resources: EstimatorResources
 ) -> bool:
     """Return whether patches alone are averaged over mirror images.
 
@@ -210,17 +210,16 @@ def _mirrors_patches(
     if missing_memory(judging.size, resources):
         return False
     few = problem.take(indices, is_precomputed=False)
-    fitted, _ = judging.fit(few, resources)
+    fitted, _ = judging.plan(resources).fit(few, resources)
     return bool(fitted.record.report["is_mirrored"])
 
 
 def _only_patches(
-    plan: PartsPlan, resources: EstimatorResources, *, is_mirrored: bool
-) -> PatchPlan:
+    plan: PartsFit, resources: EstimatorResources, *, is_mirrored: bool
+) -> Plan:
     """Return the plan of the process of patches."""
     choice = plan.choices[0]
     kernel = with_flips(choice.kernel) if is_mirrored else choice.kernel
     of_patches = replace(plan.images, kernel=kernel).resolved()
     few = choice.inducing._replace(n_inducing=None)
-    generator = resources.generator()
-    return plan_patches(of_patches, plan.settings, "dtc", (few,), generator)
+    return plan_patches(of_patches, plan.settings, "dtc", (few,), resources)

@@ -30,7 +30,7 @@ from skconvgp.processes import (
     Settings,
     can_grow,
     entries,
-    extend_features,
+    extend_process,
     plan_landmarks,
     require_columns,
 )
@@ -141,7 +141,7 @@ def add_samples(estimator: Any, problem: Problem, samples: Samples) -> None:
     training = estimator._training.join(samples.training)
     resources = estimator._resources()
     problem = replace(problem, n_before=len(process.model.targets))
-    extended, record = extend_features(
+    extended, record = extend_process(
         process,
         problem,
         amplitude_of(estimator, training),

@@ -36,7 +36,7 @@ from skconvgp.processes import (
     Settings,
     Steps,
     Variational,
-    extend_patches,
+    extend_process,
     plan_patches,
     require_added_noise,
 )
@@ -97,7 +97,7 @@ def fit_patches(
         Settings(noise, amplitude_of(estimator, samples.training)),
         _variance_of(estimator, variational),
         choices,
-        resources.generator(),
+        resources,
         variational,
         noisy,
     )
@@ -159,7 +159,7 @@ def extend_with_images(estimator: Any, problem: Problem, samples: Samples) -> No
     training = estimator._training.join(samples.training)
     resources = estimator._resources()
     problem = replace(problem, n_before=len(estimator._process.model.targets))
-    extended, record = extend_patches(
+    extended, record = extend_process(
         estimator._process,
         problem,
         amplitude_of(estimator, training),

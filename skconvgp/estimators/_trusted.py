@@ -51,9 +51,10 @@ KEPT = [
     "CoefficientPosterior",
     "CoefficientState",
     "ExpansionPrior",
-    "FeatureSamples",
-    "FeatureSites",
+    "FeatureRows",
     "Growth",
+    "HeldRows",
+    "ImageRows",
     "InducingSet",
     "InducingSum",
     "KeptLeftOut",
@@ -62,6 +63,7 @@ KEPT = [
     "LabelState",
     "Labelled",
     "Labels",
+    "Leaving",
     "MatrixPrior",
     "MirroredPart",
     "Model",
@@ -71,7 +73,6 @@ KEPT = [
     "PatchLeftOut",
     "PatchPart",
     "PatchPrior",
-    "PatchReservoir",
     "Process",
     "Reservoir",
     "Solved",
@@ -88,7 +89,7 @@ _CLASSES += [cls for cls in _LIKELIHOODS if cls not in _NOT_KEPT]
 _CLASSES += [getattr(processes, name) for name in KEPT]
 _CLASSES += [*FEATURE_MAPS, KernelFeatures, processes.LandmarkFeatures]
 _CLASSES += [augmentation.Flip, augmentation.Shift]
-_CLASSES += [Training, inference.LabelCode, inference.LabelState]
+_CLASSES += [Training, inference.LabelCode, inference.LabelState, inference.Sites]
 _CLASSES += [inference.OneLatentState, inference.SoftmaxState]
 _CLASSES += [NystromCompletedGP, NystromCompletedGPRegressor]
 _CLASSES += [inference.FeatureSums]

@@ -1,6 +1,7 @@
 """Fitted processes: frozen values, and the functions that fit them."""
 
 from skconvgp.processes._basis import Basis, NewRows
+from skconvgp.processes._coded_choice import require_columns
 from skconvgp.processes._coefficients import CoefficientPosterior, CoefficientState
 from skconvgp.processes._completed import complete
 from skconvgp.processes._expansion import ExpansionPrior, expand, expanded
@@ -18,16 +19,11 @@ from skconvgp.processes._facts import (
     Unfinished,
     Unsolved,
 )
-from skconvgp.processes._feature_label_fit import require_columns
 from skconvgp.processes._feature_room import require_features
-from skconvgp.processes._feature_samples import (
-    FeatureSamples,
-    FeatureSites,
-    Reservoir,
-)
-from skconvgp.processes._fits import Fitted, FittedProcess, Parts
+from skconvgp.processes._feature_rows import FeatureRows, Reservoir
 from skconvgp.processes._fitting import scaled_gram
-from skconvgp.processes._growing import can_grow, extend_features
+from skconvgp.processes._growing import can_grow, extend_process
+from skconvgp.processes._held_rows import HeldRows
 from skconvgp.processes._inducing import (
     INDUCING,
     Inducing,
@@ -45,22 +41,22 @@ from skconvgp.processes._label_models import LabelModel, LinkModel, NoisyModel
 from skconvgp.processes._labelled import Labelled, LabelState
 from skconvgp.processes._landmark_features import LandmarkFeatures
 from skconvgp.processes._landmark_plan import plan_landmarks
+from skconvgp.processes._left_out_images import ImageRows, PatchImages, PatchLeftOut
 from skconvgp.processes._neighbors import NeighborProcess, left_out_neighborhoods
 from skconvgp.processes._parts import KernelPart, MirroredPart, PatchPart
-from skconvgp.processes._parts_fit import JUDGED, PartChoice, PartsPlan
+from skconvgp.processes._parts_fit import JUDGED, PartChoice, PartsFit
 from skconvgp.processes._parts_prior import PartsPrior
-from skconvgp.processes._patch_growing import extend_patches
-from skconvgp.processes._patch_images import PatchImages, PatchReservoir
-from skconvgp.processes._patch_labels import PatchLeftOut
 from skconvgp.processes._patch_noise import LEAST_NOISE
 from skconvgp.processes._patch_prior import PatchPrior
-from skconvgp.processes._patches import PatchPlan, plan_patches
+from skconvgp.processes._patches import plan_patches
 from skconvgp.processes._plan import (
+    Fitted,
+    FittedProcess,
     Plan,
-    Planner,
     placement_of_fit,
     prepare_fit,
 )
+from skconvgp.processes._planner import Parts, Planner
 from skconvgp.processes._posterior import Draws
 from skconvgp.processes._prior import (
     KernelPrior,
@@ -95,6 +91,7 @@ from skconvgp.processes._routes import (
     missing_memory,
 )
 from skconvgp.processes._run import Resources, Run
+from skconvgp.processes._shared import Leaving
 from skconvgp.processes._solved import Solved, SolvedLeftOut
 from skconvgp.processes._summed import Prior, SummedPrior
 from skconvgp.processes._variational_fit import Steps, Variational
@@ -115,12 +112,13 @@ __all__ = [
     "Exceeded",
     "ExpansionPrior",
     "Fact",
-    "FeatureSamples",
-    "FeatureSites",
+    "FeatureRows",
     "FitView",
     "Fitted",
     "FittedProcess",
     "Growth",
+    "HeldRows",
+    "ImageRows",
     "Inducing",
     "InducingSet",
     "InducingSum",
@@ -135,6 +133,7 @@ __all__ = [
     "Labels",
     "LandmarkFeatures",
     "Latent",
+    "Leaving",
     "LeftOutValues",
     "LinkModel",
     "MatrixPrior",
@@ -146,14 +145,12 @@ __all__ = [
     "NoisyModel",
     "PartChoice",
     "Parts",
-    "PartsPlan",
+    "PartsFit",
     "PartsPrior",
     "PatchImages",
     "PatchLeftOut",
     "PatchPart",
-    "PatchPlan",
     "PatchPrior",
-    "PatchReservoir",
     "PlainPrior",
     "Plan",
     "Planner",
@@ -185,8 +182,7 @@ __all__ = [
     "entries",
     "expand",
     "expanded",
-    "extend_features",
-    "extend_patches",
+    "extend_process",
     "iterative_route",
     "knows_class",
     "left_out_neighborhoods",

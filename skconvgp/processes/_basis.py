@@ -54,6 +54,8 @@ class Basis(ABC):
     knows_variances: ClassVar[bool] = True
     # Whether its features never explain more than the prior variance.
     is_projection: ClassVar[bool] = False
+    # Whether features of samples are read block by block, and never held for all.
+    is_streamed: ClassVar[bool] = False
     # Whether no other backend ever computes it.
     is_by_torch: ClassVar[bool] = False
 

@@ -17,14 +17,12 @@ from skconvgp._typing import FloatArray
 from skconvgp.engine import (
     Placement,
     compute_at,
-    freeze,
     frozen_bytes,
     thaw,
     to_numpy,
 )
 from skconvgp.inference import (
     CovarianceUpdate,
-    FeaturePosterior,
     bootstrap_directions,
     join_updates,
     posterior_mean,
@@ -62,12 +60,6 @@ def coefficients_of(process: Process) -> CoefficientPosterior:
     """Return the posterior of a process of features."""
     assert isinstance(process.posterior, CoefficientPosterior)
     return process.posterior
-
-
-def shared_state(posterior: FeaturePosterior, lift_map: Any) -> CoefficientState:
-    """Return the state of coefficients that all outputs share, as arrays."""
-    jitters = np.array([posterior.jitter])
-    return freeze(CoefficientState(posterior.factor[None], lift_map, jitters))
 
 
 @dataclass(frozen=True)

@@ -5,21 +5,19 @@ Their first arguments are fixed by the plan; problem, prior and run come last.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeAlias
+from dataclasses import replace
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Generator
 
-from skconvgp._protocols import Completion, Expansion, Localization, Solver
+from skconvgp._protocols import Completion, Localization
 from skconvgp.completion import CoarseKernel, SubsetOfData
 from skconvgp.engine import to_numpy
 from skconvgp.processes._completed import Completed, complete, sample_oracle
 from skconvgp.processes._expansion import ExpansionPrior, expanded
-from skconvgp.processes._label_models import LabelModel
-from skconvgp.processes._neighbors import NeighborProcess, fit_neighbors
+from skconvgp.processes._neighbors import fit_neighbors
+from skconvgp.processes._plan import Fitted
 from skconvgp.processes._prior import (
     KernelPrior,
     MatrixPrior,
@@ -29,12 +27,6 @@ from skconvgp.processes._problem import Problem, Record, Settings, entries
 from skconvgp.processes._process import Process
 from skconvgp.processes._run import Resources, Run, clock
 from skconvgp.processes._summed import Prior, SummedPrior
-from skconvgp.solvers import Cholesky
-
-FittedProcess: TypeAlias = Process | NeighborProcess
-Strategy: TypeAlias = (
-    Completion | Expansion | SubsetOfData | CoarseKernel | Localization | None
-)
 
 
 class DenseFit(Protocol):
@@ -72,80 +64,11 @@ class CompletedFit(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Parts:
-    """Parts from which a process is made.
-
-    Parameters
-    ----------
-    solver : Solver
-        Solves with a Gram matrix.
-    solver_setting : object
-        The setting of the user, for messages.
-    completion : object or None
-        Part that completes or replaces the Gram matrix.
-    fraction : float
-        Share of its distinct entries that may be evaluated.
-    models_of : callable
-        Returns the candidate models of the labels of a problem; none if all targets
-        share one noise variance.
-    keeps_left_out : bool
-        Whether leave-one-out values are used after the fit.
-    """
-
-    solver: Solver[Any]
-    solver_setting: object
-    completion: Strategy
-    fraction: float
-    models_of: Callable[[Problem], list[LabelModel]]
-    keeps_left_out: bool
-
-    @property
-    def is_auto(self) -> bool:
-        """Whether an iterative solver may replace the direct one."""
-        return isinstance(self.solver_setting, str) and self.solver_setting == "auto"
-
-    @property
-    def is_direct(self) -> bool:
-        """Whether the solver is `Cholesky`, so that smaller matrices may be factored.
-
-        Processes of features and of neighbours factor these, not the Gram matrix.
-        """
-        return type(self.solver) is Cholesky
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """A fitted process, the record of the fit, and the samples it uses.
-
-    Parameters
-    ----------
-    process : FittedProcess
-        The process.
-    record : Record
-        Record of the fit.
-    used : ndarray of shape (m,)
-        Indices of the samples of the problem that it is fitted to.
-    landmarks : ndarray of shape (m,) or None
-        Indices of the landmarks among the samples given to `fit`, if a completion chose
-        some.
-    """
-
-    process: FittedProcess
-    record: Record
-    used: NDArray[np.intp]
-    landmarks: NDArray[np.intp] | None = None
-
-
-# Fits a problem, given its prior and the run.
-Fit: TypeAlias = Callable[[Problem, Any, Run], Fitted]
-
-
 def fit_selected(
     selection: SubsetOfData,
     n_wanted: int,
     fit: DenseFit,
-    parts: Parts,
+    fraction: float,
     resources: Resources,
     problem: Problem,
     prior: PlainPrior,
@@ -154,7 +77,7 @@ def fit_selected(
     """Fit to the different inputs that a selection keeps, with all their copies."""
     n = problem.inputs.n_inputs
     oracle = sample_oracle(problem, prior, run, n_wanted * n)
-    selected_indices = selection.select(oracle, parts.fraction, resources.generator())
+    selected_indices = selection.select(oracle, fraction, resources.generator())
     of, kept = to_numpy(problem.inputs.of), to_numpy(selected_indices)
     chosen = np.flatnonzero(np.isin(of, kept))
     subproblem = problem.take(chosen, is_precomputed=isinstance(prior, MatrixPrior))
@@ -168,7 +91,7 @@ def fit_selected(
 def fit_completed(
     completion: Completion,
     fit: CompletedFit,
-    parts: Parts,
+    fraction: float,
     resources: Resources,
     problem: Problem,
     prior: PlainPrior,
@@ -176,7 +99,7 @@ def fit_completed(
 ) -> Fitted:
     """Fit through the factor of a completed matrix."""
     generator = resources.generator()
-    completed = complete(completion, parts.fraction, generator, problem, prior, run)
+    completed = complete(completion, fraction, generator, problem, prior, run)
     error = np.nan_to_num(completed.gram.error)
     process, record = fit(
         problem,
@@ -225,7 +148,7 @@ def fit_sum(
     coarsening: CoarseKernel,
     exact: KernelPrior,
     fit: DenseFit,
-    parts: Parts,
+    fraction: float,
     resources: Resources,
     problem: Problem,
     coarse: KernelPrior,
@@ -235,7 +158,7 @@ def fit_sum(
     start = clock(run.config.device)
     exact = resources.with_precision(exact, run)
     generator, strategy = resources.generator(), coarsening.exact
-    completed = complete(strategy, parts.fraction, generator, problem, exact, run)
+    completed = complete(strategy, fraction, generator, problem, exact, run)
     fine = problem.mean_variance(completed.diag)
     rough = problem.mean_variance(coarse.oracle(run, "fit").diag())
     share = coarsening.exact_weight

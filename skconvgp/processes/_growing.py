@@ -1,57 +1,61 @@
-"""Add samples to a process of features, by adding to its sums."""
+"""Further samples of a process of features, which are added to its sums."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Generator
 
-from skconvgp._protocols import lift
 from skconvgp.engine import (
     Placement,
     compute_at,
-    freeze,
     require_memory,
+    rows_to_tensor,
     thaw,
     to_numpy,
 )
-from skconvgp.inference import feature_evidence, feature_posterior
-from skconvgp.processes._basis import NewRows
-from skconvgp.processes._coefficients import coefficients_of, shared_state
-from skconvgp.processes._feature_label_fit import SQUARE_COPIES
-from skconvgp.processes._feature_label_growing import (
-    by_columns,
-    can_become_columns,
-    extend_feature_labels,
+from skconvgp.processes._coded import Coded, CodedTargets
+from skconvgp.processes._coded_choice import (
+    SQUARE_COPIES,
+    model_of_classes,
+    require_columns,
 )
-from skconvgp.processes._feature_samples import (
-    FeatureRows,
-    FeatureSamples,
-    Reservoir,
-    jitter_of,
-    left_out_values,
-    sums_of,
+from skconvgp.processes._coefficients import coefficients_of
+from skconvgp.processes._expansion import ExpansionPrior
+from skconvgp.processes._feature_rows import FeatureRows
+from skconvgp.processes._held_rows import (
+    FEATURE_COPIES,
+    FEWER_FEATURES,
+    SMALLEST_NOISE,
+    HeldReading,
 )
-from skconvgp.processes._features import FEATURE_COPIES, FEWER_FEATURES
-from skconvgp.processes._fits import FittedProcess
-from skconvgp.processes._fitting import fixed_amplitude, jitter_facts
-from skconvgp.processes._grown import growth_of, kept_before
+from skconvgp.processes._image_rows import RESERVOIR, ImageReading
+from skconvgp.processes._label_models import NoisyModel
+from skconvgp.processes._labelled import Labelled
 from skconvgp.processes._problem import Problem, Record
-from skconvgp.processes._process import Growth, KeptLeftOut, Process
+from skconvgp.processes._process import Process
 from skconvgp.processes._run import Resources, Run, clock
+from skconvgp.processes._solutions import Solution, earlier_sums, solution_of
+from skconvgp.processes._sums import Reading, process_of, record_of, shared
 
-USER = "The sums of features, to which samples are added,"
 
-
-def can_grow(process: FittedProcess) -> bool:
+def can_grow(process: Any) -> bool:
     """Return whether samples can be added to a process."""
     return process.growth is not None or can_become_columns(process)
 
 
-def extend_features(
+def can_become_columns(process: Any) -> bool:
+    """Return whether a process of labels follows from sums of features."""
+    posterior = getattr(process, "posterior", None)
+    is_labelled = isinstance(posterior, Labelled) and posterior.is_of_features
+    return is_labelled and isinstance(process.prior, ExpansionPrior)
+
+
+def extend_process(
     process: Process,
     problem: Problem,
     amplitude: float | str | None,
@@ -59,121 +63,125 @@ def extend_features(
     resources: Resources,
     codes: NDArray[np.intp] | None = None,
 ) -> tuple[Process, Record]:
-    """Return the process of these and further samples, with the same anchors and noise.
+    """Return the process of these and further samples, with the same basis and noise.
 
     It is one for which `can_grow` holds. `amplitude` is the setting, the generator
     draws the reservoir, and `codes` (n,) are those of the classes of the samples so
-    far.
+    far. If labels determine their noise, likelihood, prior means and amplitude stay.
     """
-    needed = _bytes_held(process, problem)
-    begin = generator.get_state()
+    room, begin = _room(process, problem), generator.get_state()
 
     def extend_at(placement: Placement) -> tuple[Process, Record]:
         generator.set_state(begin)  # for the same draws if a GPU has no room
-        require_memory(needed, placement.device, USER, FEWER_FEATURES)
-        device, run = placement.device, resources.run(placement, needed)
-        start = clock(device)
-        grown = process
+        room.require(placement.device)
+        run = resources.run(placement, room.needed)
+        start, grown = clock(placement.device), process
         if grown.growth is None:
             assert codes is not None
             grown = by_columns(grown, codes, generator, run)
             generator.set_state(begin)
-        rows = _rows_of(grown, problem, run)
-        gram_seconds = clock(device) - start
-        if grown.labels is not None:
-            extended, record = extend_feature_labels(
-                grown, problem, rows, generator, run
-            )
-        else:
-            extended, record = _extend(grown, problem, rows, amplitude, generator, run)
-        has_anchors = np.ndim(process.state.lift_map) > 0
-        n_compared = len(process.dual) + 1 if has_anchors else 0
-        n_pairs = len(problem.rows) * n_compared
-        return extended, replace(record, n_pairs=n_pairs, gram_seconds=gram_seconds)
+        reading = _read(grown, problem, run, generator)
+        seconds = clock(placement.device) - start
+        reading = replace(reading, gram_seconds=seconds)
+        start = clock(placement.device)
+        solution = _added(reading, grown, amplitude)
+        extended = process_of(reading, solution, generator, grown)
+        return extended, record_of(reading, solution, run, start)
 
-    return compute_at(resources.placement(needed), extend_at)
+    return compute_at(resources.placement(room.needed), extend_at)
 
 
-def _bytes_held(process: Process, problem: Problem) -> int:
-    """Return the bytes that adding samples takes."""
-    n_squares, growth = SQUARE_COPIES, process.growth
-    if process.labels is None:
-        assert growth is not None
-        assert growth.sums is not None
-        r = len(growth.sums.moment)
+@dataclass(frozen=True)
+class _Room:
+    """Memory that adding samples takes."""
+
+    needed: int  # bytes
+    what: str  # that needs it
+    remedy: str
+
+    def require(self, device: torch.device) -> None:
+        """Raise if the memory is not free."""
+        require_memory(self.needed, device, self.what, self.remedy)
+
+
+def _room(process: Process, problem: Problem) -> _Room:
+    """Return the memory that adding samples takes."""
+    basis, growth, n = process.prior, process.growth, len(problem.rows)
+    n_classes = 0 if process.labels is None else len(process.labels.offset)
+    if basis.is_streamed:
+        r, n_squares, n_held = basis.n_samples, n_classes, min(n, RESERVOIR)
+        what = f"The sums of {r} features"
+        remedy = "fit with fewer features, by `n_inducing` or `n_locations`."
     else:
-        r = process.prior.n_samples
         # The factors so far, moments of the classes, and factors of both.
-        n_squares += 3 * len(process.labels.offset)
-    n_rows = len(problem.rows)
-    if growth is None:  # features so far, which become sums
-        n_rows += FEATURE_COPIES * len(process.model.targets)
-    held = r * (n_squares * r + n_rows)
-    return int(held * torch.float64.itemsize)
+        r, n_squares, n_held = basis.n_samples, 3 * n_classes, n
+        if growth is None:  # features so far, which become sums
+            n_held += FEATURE_COPIES * len(process.model.targets)
+        elif growth.sums is not None:  # `r` features of more anchors
+            r = len(growth.sums.moment)
+        what = "The sums of features, to which samples are added,"
+        remedy = FEWER_FEATURES
+    held = r * ((SQUARE_COPIES + n_squares) * r + n_held)
+    return _Room(int(held * torch.float64.itemsize), what, remedy)
 
 
-def _extend(
-    process: Process,
-    problem: Problem,
-    rows: FeatureRows,
-    amplitude: float | str | None,
-    generator: Generator,
-    run: Run,
-) -> tuple[Process, Record]:
-    device, model, growth = run.config.device, process.model, growth_of(process)
-    start, before = clock(device), kept_before(process)
-    own = coefficients_of(process)
-    sums, reservoir = thaw(growth.sums, device), thaw(growth.reservoir, device)
-    assert sums is not None
-    lift_map = thaw(own.state, device).lift_map
-    data = FeatureSamples.of(rows.features, problem, rows.residual_diag)
-    sums = sums + sums_of(data, model.noise, own.variance)
-    posterior = feature_posterior(sums)
-    fixed = fixed_amplitude(amplitude, model.mean_diag, data.targets)
-    evidence, new_amplitude = feature_evidence(sums, posterior, fixed)
-    n_before = len(model.targets)
-    reservoir = reservoir + Reservoir.of(data, n_before, generator)
-    loo, reservoir_loo = (
-        left_out_values(part, posterior, model.noise, own.variance)
-        for part in (data, reservoir.data)
+def _read(
+    process: Process, problem: Problem, run: Run, generator: Generator
+) -> Reading:
+    """Return further samples, as those of a process were read."""
+    basis: Any = process.prior
+    if not basis.is_streamed:
+        return HeldReading.of_more(process, problem, run)
+    variance, has_labels = coefficients_of(process).variance, process.labels is not None
+    given = problem, basis, run, variance, generator
+    return ImageReading.of(*given, has_labels=has_labels, before=process)
+
+
+def _added(
+    reading: Reading, before: Process, amplitude: float | str | None
+) -> Solution:
+    """Return the posterior of the samples of a process and of those that were read."""
+    if before.labels is None:
+        (sums,), noise = earlier_sums(before, reading.device), before.model.noise
+        return shared(reading, sums + reading.sums(noise), noise, amplitude)
+    own, more = solution_of(before, reading.device), reading.class_sums()
+    assert isinstance(own, Coded)
+    each = own.each(more, more.moments.sum(0))
+    known = earlier_sums(before, reading.device)
+    both = (sums + of_more for sums, of_more in zip(known, each, strict=True))
+    return Coded.fitted(own, own.noise, both, more)
+
+
+def by_columns(
+    process: Process, codes: NDArray[np.intp], generator: Generator, run: Run
+) -> Process:
+    """Return the process of sums of features, so that samples can be added.
+
+    It was fitted to the product of the features of its samples, by labels that are
+    followed. `codes` (n,) are those of their classes; the generator draws the samples
+    that are kept.
+    """
+    model, before, posterior = process.model, process.labels, process.posterior
+    assert isinstance(posterior, Labelled)
+    assert before is not None
+    likelihood, state = before.likelihood, thaw(process.state, run.config.device)
+    features = state.features
+    # Equal samples have equal features.
+    problem = Problem(
+        to_numpy(features), model.targets, model.weights, model.scale, codes
     )
-    mean = np.vstack([before.mean, loo[0]])
-    var = np.concatenate([before.var, loo[1]])
-    # Features of earlier samples are kept for the reservoir only, so that only its
-    # values are brought up to date.
-    indices = to_numpy(reservoir.indices)
-    mean[indices], var[indices] = reservoir_loo
-    jitter = jitter_of(posterior, model.noise)
-    extended = replace(
-        process,
-        model=model.extended(
-            problem, amplitude=to_numpy(new_amplitude), evidence=float(evidence.sum())
-        ),
-        posterior=replace(
-            own,
-            dual=to_numpy(lift(lift_map, posterior.mean)),
-            state=shared_state(posterior, lift_map),
-        ),
-        left_out=KeptLeftOut(mean, var, True, (indices, *reservoir_loo)),
-        growth=Growth(freeze(reservoir), freeze(sums)),
-    )
-    facts = jitter_facts(jitter, model.noise, process.prior, run)
-    seconds, report = clock(device) - start, {"jitter": jitter}
-    return extended, Record(0, 0.0, seconds, report, facts)
-
-
-def _rows_of(process: Process, problem: Problem, run: Run) -> FeatureRows:
-    """Return further samples, given by their features."""
-    new, unit = NewRows(problem.rows), process.model.mean_diag
-    lift_map = thaw(process.state, run.config.device).lift_map
-    lifted, residual_diags = [], []
-    reads = process.posterior.reads_variances(process.prior, needs_var=True)
-    for cross, prior in process.prior.stream(new, run, needs_diag=reads):
-        features = lift(cross, lift_map)
-        explained = torch.einsum("ij,ij->i", features, features)
-        residual_diag = (prior / unit - explained).clamp(min=0.0)
-        lifted.append(features)
-        if not process.prior.knows_variances:  # the diagonal above is all zeros
-            residual_diag = torch.full_like(residual_diag, torch.nan)
-        residual_diags.append(residual_diag)
-    return FeatureRows(torch.cat(lifted), torch.cat(residual_diags))
+    weights = rows_to_tensor(model.weights)
+    targets = likelihood.targets(rows_to_tensor(codes), len(before.offset), weights)
+    targets = replace(targets, offset=rows_to_tensor(before.offset))
+    labels = NoisyModel(likelihood, targets, weights, problem.inputs)
+    require_columns("partial_fit", [labels], problem)
+    noise = max(model.noise, SMALLEST_NOISE[features.dtype])
+    own = model_of_classes(labels, problem)
+    rows = FeatureRows(features, torch.zeros_like(features[:, 0]))
+    given = process.prior, rows, state.lift_map, model.mean_diag, "sor"
+    reading = HeldReading(problem, *given, features.dtype)
+    code = CodedTargets.of(own, posterior.amplitude, noise, features.device)
+    sums = reading.class_sums()
+    solution = Coded.fitted(code, noise, code.each(sums, sums.moments.sum(0)), sums)
+    found = process_of(reading, solution, generator)
+    return replace(found, model=replace(model, noise=noise), left_out=process.left_out)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from numpy.typing import NDArray
 from torch import Tensor
 
 from skconvgp.engine import rows_to_tensor
-from skconvgp.inference import choose_amplitude
+from skconvgp.inference import EqualInputs, choose_amplitude
 from skconvgp.processes._facts import Fact, NewtonStopped
 from skconvgp.processes._label_models import (
     LabelModel,
     LabelPosterior,
+    NoisyModel,
     left_out_loss,
     spread_over_classes,
 )
@@ -88,3 +91,37 @@ def amplitude_of_model(
     if len(subset) < len(gram):
         model, gram = model.take(subset), gram[subset][:, subset]
     return choose_amplitude(lambda a: model.evidence(gram * a, noise * a))
+
+
+@dataclass(frozen=True)
+class LabelledRows:
+    """Rows with labels, on which an amplitude is chosen."""
+
+    features: Tensor  # (f, r)
+    codes: NDArray[Any]  # (f,), of classes
+    weights: Tensor  # (f,)
+    inputs: EqualInputs
+
+    @cached_property
+    def gram(self) -> Tensor:
+        """Products (f, f) of the features."""
+        return self.features @ self.features.mT
+
+    def amplitude(
+        self,
+        model: NoisyModel,
+        mean_diag: float,
+        setting: float | str | None,
+        noise: float,
+    ) -> float:
+        """Return the amplitude of a model of a sample of each class.
+
+        Other parameters are those of `amplitude_of_model`.
+        """
+        own = replace(
+            model.take(rows_to_tensor(self.codes)),
+            weights=self.weights,
+            inputs=self.inputs,
+        )
+        given = self.gram, mean_diag, self.codes, setting, noise
+        return amplitude_of_model(own, *given)

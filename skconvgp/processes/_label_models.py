@@ -42,8 +42,8 @@ class LabelPosterior:
     least_noise: float = math.inf
 
 
-class LabelModel(Protocol):
-    """A likelihood, with the labels to which it is fitted."""
+class HasLikelihood(Protocol):
+    """A likelihood, with prior means of its latent functions."""
 
     @property
     def likelihood(self) -> Any:
@@ -51,9 +51,13 @@ class LabelModel(Protocol):
         ...
 
     @property
-    def offset(self) -> Tensor:
+    def offset(self) -> Any:
         """Prior means (k,) of the latent functions."""
         ...
+
+
+class LabelModel(HasLikelihood, Protocol):
+    """A likelihood, with the labels to which it is fitted."""
 
     @property
     def has_one_latent(self) -> bool:
@@ -233,7 +237,7 @@ class LinkModel:
 
 
 def left_out_loss(
-    model: LabelModel,
+    model: HasLikelihood,
     mean: Tensor,
     cov: Tensor,
     codes: Tensor,

@@ -7,16 +7,15 @@ from functools import partial
 from typing import Any
 
 from skconvgp.engine import Size
-from skconvgp.processes._feature_label_fit import fit_feature_labels, values_of_classes
-from skconvgp.processes._features import fit_features
-from skconvgp.processes._fits import CompletedFit, fit_landmarks
+from skconvgp.processes._coded_choice import values_of_classes
+from skconvgp.processes._fits import fit_landmarks
 from skconvgp.processes._label_models import LabelModel
 from skconvgp.processes._plan import Plan
 from skconvgp.processes._prior import PlainPrior
 from skconvgp.processes._problem import Problem, Settings
 from skconvgp.processes._requirements import require_added_noise
 from skconvgp.processes._run import Resources
-from skconvgp.solvers import Cholesky
+from skconvgp.processes._sums import fit_features
 
 
 def plan_landmarks(
@@ -47,7 +46,6 @@ def plan_landmarks(
     n, models = prior.n_samples, models_of(problem)
     held = strategy.n_values(n, 1.0)
     options: dict[str, Any] = {"settings": settings, "variance": variance}
-    fit: CompletedFit = partial(fit_features, **options)
     if models:
         name = repr(models[0].likelihood)
         require_added_noise(name, settings.noise)
@@ -58,6 +56,7 @@ def plan_landmarks(
             )
         n_features = min(n, strategy.n_landmarks or n)
         held += values_of_classes(models, problem, n_features)
-        fit = partial(fit_feature_labels, models_of=models_of, **options)
+        options["models_of"] = models_of
+    fit = partial(fit_features, **options)
     fit_at = partial(fit_landmarks, strategy, fit, resources)
-    return Plan(prior, Size(held, 0, held), Cholesky(), fit_at)
+    return Plan(n, Size(held, 0, held), fit_at, prior)

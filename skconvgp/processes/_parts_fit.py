@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,7 @@ from torch import Generator, Tensor
 from skconvgp._tensors import permutation
 from skconvgp._typing import FloatArray, ImageShape, OnStep
 from skconvgp.engine import (
-    Placement,
     Size,
-    compute_at,
     kernel_shape,
     require_memory,
     to_numpy,
@@ -28,18 +27,17 @@ from skconvgp.inference import mean_variance, noise_grid, score_noise
 from skconvgp.kernels import Kernel, PatchKernel
 from skconvgp.kernels._flips import flip
 from skconvgp.processes._exact import fit_exact
-from skconvgp.processes._fits import Fitted
 from skconvgp.processes._fitting import fixed_amplitude
 from skconvgp.processes._inducing_sum import TermChoice, choose_inducing, terms_of
 from skconvgp.processes._part_weights import equal_weights, search_weights
 from skconvgp.processes._parts import KernelPart, MirroredPart, Part, PatchPart
 from skconvgp.processes._parts_prior import PartsPrior, unit_of
 from skconvgp.processes._patch_prior import PatchPrior
-from skconvgp.processes._plan import placement_of_fit
+from skconvgp.processes._plan import Fitted, Plan
 from skconvgp.processes._prior import KernelPrior
 from skconvgp.processes._problem import Problem, Settings, first_of_each
 from skconvgp.processes._routes import GPU_SELECTION_COPIES, SELECTION_COPIES, Route
-from skconvgp.processes._run import Resources, Run, clock, run_of_fit
+from skconvgp.processes._run import Resources, Run, clock
 from skconvgp.processes._views import FitView, SizedFitView, View, see
 from skconvgp.solvers import Cholesky
 
@@ -180,8 +178,8 @@ class _Built:
 
 
 @dataclass(frozen=True)
-class PartsPlan:
-    """How a sum of parts will be fitted.
+class PartsFit:
+    """How a sum of parts is fitted.
 
     Parameters
     ----------
@@ -225,21 +223,19 @@ class PartsPlan:
         held = SELECTION_COPIES * n**2 + built + shown + kept
         return Size(held, on_gpu, n**2 + shown + kept)
 
-    def fit(self, problem: Problem, resources: Resources) -> tuple[Fitted, Run]:
-        """Return the fitted process, and the run that computed it."""
-        size = self.size
-        placement, needed = placement_of_fit(self.images.n_samples, size, resources)
+    def plan(self, resources: Resources) -> Plan:
+        """Return the plan of the fit."""
+        route = Route(Cholesky(), self.size, is_held=True, reason="")
+        fit_at = partial(self._fit, route, resources)
+        return Plan(self.images.n_samples, self.size, fit_at)
 
-        def fit_at(placement: Placement) -> tuple[Fitted, Run]:
-            n = self.images.n_samples  # whose kernel is not evaluated
-            run = run_of_fit(n, needed, placement, resources)
-            route = Route(Cholesky(), size, is_held=True, reason="")
-            return self._fit_by(route, problem, resources, run), run
-
-        return compute_at(placement, fit_at)
-
-    def _fit_by(
-        self, route: Route, problem: Problem, resources: Resources, run: Run
+    def _fit(
+        self,
+        route: Route,
+        resources: Resources,
+        problem: Problem,
+        prior: None,  # noqa: ARG002  (the parts have covariances)
+        run: Run,
     ) -> Fitted:
         start, n = clock(run.config.device), len(problem.rows)
         n_pairs = len(self.mirrors) * min(n, JUDGED) ** 2 + (n > JUDGED) * n**2
@@ -256,10 +252,10 @@ class PartsPlan:
             )
         else:
             built = _only(built, used)
-        prior = PartsPrior(self.images, tuple(built.parts), weights[used] / built.units)
+        parts = PartsPrior(self.images, tuple(built.parts), weights[used] / built.units)
         process, record = fit_exact(
             problem,
-            prior.with_gram(built.mixed(weights[used])),
+            parts.with_gram(built.mixed(weights[used])),
             run,
             settings=self.settings,
             route=route,
@@ -272,7 +268,7 @@ class PartsPlan:
             "is_mirrored": built.is_mirrored,
         }
         record = replace(record, report=record.report | report)
-        return Fitted(replace(process, prior=prior), record, np.arange(n))
+        return Fitted(replace(process, prior=parts), record, np.arange(n))
 
     def _chosen(
         self, problem: Problem, resources: Resources, run: Run, shown: _Shown

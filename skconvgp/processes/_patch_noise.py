@@ -10,14 +10,15 @@ from torch import Tensor
 
 from skconvgp.inference import (
     FeatureSums,
+    MergedSamples,
     feature_evidence,
+    feature_leave_one_out,
     feature_posterior,
     informative,
     log_density,
     sum_features,
 )
 from skconvgp.linalg import row_factor
-from skconvgp.processes._patch_images import ImageFeatures
 
 # Relative noise variances that are tried, the first one first.
 FIRST_NOISE, NOISE_FACTOR = 1e-3, math.sqrt(10.0)
@@ -36,31 +37,27 @@ def at_noise(sums: FeatureSums, noise: float) -> FeatureSums:
 
 
 def in_few_coordinates(
-    sums: FeatureSums, images: ImageFeatures
-) -> tuple[FeatureSums, ImageFeatures]:
-    """Return the same with as many features as images, if these are fewer.
+    sums: FeatureSums, features: Tensor, data: MergedSamples
+) -> tuple[FeatureSums, Tensor]:
+    """Return sums and features with as many features as images, if these are fewer.
 
     Predictions of the images depend on their features by products alone. A factor of
-    these products has n columns, and a posterior takes n^3 operations.
-
-    Parameters
-    ----------
-    sums : FeatureSums
-        Sums over all images for a noise of 1.
-    images : ImageFeatures
-        All images.
+    these products has n columns, and a posterior takes n^3 operations. The sums are
+    over all images, for a noise of 1, and the features (m, r) are those of all.
     """
-    features, data = images.features, images.data
     if len(features) >= features.shape[1]:
-        return sums, images
+        return sums, features
     features, unit = row_factor(features), torch.ones_like(data.weights)
     fitted = sum_features(features, data.targets, unit, data.weights)
-    sums = replace(sums, moment=fitted.moment, response=fitted.response)
-    return sums, replace(images, features=features)
+    return replace(sums, moment=fitted.moment, response=fitted.response), features
 
 
 def search_noise(
-    sums: FeatureSums, subset: ImageFeatures, criterion: str, amplitude: Tensor | None
+    sums: FeatureSums,
+    features: Tensor,
+    data: MergedSamples,
+    criterion: str,
+    amplitude: Tensor | None,
 ) -> float:
     """Return a noise variance: downhill from the first one, in half decades.
 
@@ -68,8 +65,10 @@ def search_noise(
     ----------
     sums : FeatureSums
         Sums over all images for a noise of 1.
-    subset : ImageFeatures
-        Images whose predictions are judged, if they are.
+    features : Tensor of shape (m, r)
+        Features of images whose predictions are judged, if they are.
+    data : MergedSamples
+        Targets and weights of these images.
     criterion : {"loo", "evidence"}
         Leave-one-out log predictive density, or log evidence.
     amplitude : Tensor of shape (k,) or None
@@ -80,7 +79,7 @@ def search_noise(
     def score(step: int) -> float:
         if step not in scores:
             noise = FIRST_NOISE * NOISE_FACTOR**step
-            scores[step] = _score(sums, subset, noise, criterion, amplitude)
+            scores[step] = _score(sums, features, data, noise, criterion, amplitude)
         return scores[step]
 
     least = round(math.log(LEAST_NOISE / FIRST_NOISE, NOISE_FACTOR))
@@ -96,7 +95,8 @@ def search_noise(
 
 def _score(
     sums: FeatureSums,
-    subset: ImageFeatures,
+    features: Tensor,
+    data: MergedSamples,
     noise: float,
     criterion: str,
     amplitude: Tensor | None,
@@ -110,5 +110,7 @@ def _score(
     # Variances that features leave out are not noise, and are not counted. With them a
     # noise is chosen that is 30 to 300 times larger: the log loss rose from .107 to
     # .136 on 800 digits, and from .086 to .139 on 3000 images of MNIST.
-    loo = subset.left_out(posterior, noise)
-    return float(log_density(subset.data, loo, amplitude)[informs].sum())
+    unit = torch.full_like(data.weights, noise)
+    given = features, data.targets, unit, data.weights
+    loo = feature_leave_one_out(*given, posterior)
+    return float(log_density(data, loo, amplitude)[informs].sum())

@@ -125,6 +125,20 @@ class KeptLeftOut:
         every = np.arange(len(self.mean))
         return LeftOutValues(every, self.mean, self.var, self.has_noise)
 
+    def followed_by(self, n_more: int, *found: tuple[Any, Any]) -> Self:
+        """Return the predictions of these and further samples, some of them found.
+
+        Each of `found` has indices among all and predictions; those of the last are up
+        to date. Others of the further samples are not known.
+        """
+        mean = np.vstack([self.mean, np.full((n_more, self.mean.shape[1]), np.nan)])
+        unknown = np.full((n_more, *self.var.shape[1:]), np.nan)
+        var = np.concatenate([self.var, unknown])
+        for samples, values in found:
+            mean[samples], var[samples] = values
+        samples, values = found[-1]
+        return replace(self, mean=mean, var=var, subset=(samples, *values))
+
 
 @dataclass(frozen=True)
 class Process:

@@ -142,15 +142,16 @@ def run_of_fit(
     placement: Placement,
     resources: Resources,
     remedy: str = SMALLER_MATRIX,
+    user: str = "",
 ) -> Run:
-    """Return the run of a fit to n samples.
+    """Return the run of a fit to n samples, or of another user of memory.
 
     Raises
     ------
     TileMemoryError
         If `needed` bytes are not free.
     """
-    user = f"A fit to {n} samples, beside tiles,"
+    user = user or f"A fit to {n} samples, beside tiles,"
     require_memory(needed, placement.device, user, remedy)
     return resources.run(placement, needed)
 

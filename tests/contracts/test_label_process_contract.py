@@ -16,8 +16,7 @@ from skconvgp.processes import (
     NewRows,
     NoisyModel,
     TermChoice,
-    extend_features,
-    extend_patches,
+    extend_process,
     plan_landmarks,
     plan_patches,
 )
@@ -55,7 +54,7 @@ def fit_patches(variance, task, models_of, some=slice(None)):
         task.settings,
         variance,
         choices,
-        RESOURCES.generator(),
+        RESOURCES,
         models=tuple(models_of(task.problem(some))),
     )
     return plan.fit(task.problem(some), RESOURCES)[0].process
@@ -76,7 +75,7 @@ def extended(fit, extend, dense):
 
     def fit_both(task, models_of):
         how = extend
-        if extend is extend_features:  # of a fit by a matrix
+        if extend is extend_process:  # of a fit by a matrix
             how = partial(extend, codes=task.codes[task.numbers[first_call(task)]])
         return fit_extended(partial(fit, models_of=models_of), how, task)
 
@@ -112,14 +111,14 @@ COMPLETIONS = {
     **EXPANSIONS,
 }
 for name, (fit, dense) in EXPANSIONS.items():
-    COMPLETIONS[f"extended {name}"] = extended(fit, extend_features, dense)
+    COMPLETIONS[f"extended {name}"] = extended(fit, extend_process, dense)
 for word in ("dtc", "sor"):
     fit, dense = LANDMARK[word]
     COMPLETIONS[f"landmarks {word}"] = fit, dense
-    COMPLETIONS[f"extended landmarks {word}"] = extended(fit, extend_features, dense)
+    COMPLETIONS[f"extended landmarks {word}"] = extended(fit, extend_process, dense)
     fit, dense = BY_PATCHES[word]
     COMPLETIONS[f"patches {word}"] = fit, dense
-    COMPLETIONS[f"extended patches {word}"] = extended(fit, extend_patches, dense)
+    COMPLETIONS[f"extended patches {word}"] = extended(fit, extend_process, dense)
 
 
 @dataclass(frozen=True, eq=False)

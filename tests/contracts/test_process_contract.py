@@ -17,10 +17,9 @@ from skconvgp.kernels import PatchKernel, rbf
 from skconvgp.processes import (
     NewRows,
     PartChoice,
-    PartsPlan,
+    PartsFit,
     TermChoice,
-    extend_features,
-    extend_patches,
+    extend_process,
     plan_landmarks,
     plan_patches,
 )
@@ -155,9 +154,7 @@ def local_joint(task, process):
 def fit_patches(task, variance, some=slice(None)):
     given = np.random.default_rng(5).uniform(0.0, 1.0, (3, 1, PATCH, PATCH))
     choices = (TermChoice(given, None, (2, 1)),)
-    plan = plan_patches(
-        task.prior(some), task.settings, variance, choices, RESOURCES.generator()
-    )
+    plan = plan_patches(task.prior(some), task.settings, variance, choices, RESOURCES)
     return plan.fit(task.problem(some), RESOURCES)[0].process
 
 
@@ -183,7 +180,7 @@ def fit_parts(task, is_mirrored=False, fit_view=None):
         PartChoice(PARTS_NETWORK, fit_view),
         PartChoice(patches, None, TermChoice(given, None, (2, 1))),
     )
-    plan = PartsPlan(
+    plan = PartsFit(
         task.prior(),
         choices,
         task.settings,
@@ -191,7 +188,7 @@ def fit_parts(task, is_mirrored=False, fit_view=None):
         (is_mirrored,),
         keeps_left_out=True,
     )
-    return plan.fit(task.problem(), RESOURCES)[0].process
+    return plan.plan(RESOURCES).fit(task.problem(), RESOURCES)[0].process
 
 
 @dataclass(frozen=True)
@@ -252,7 +249,7 @@ def extended_landmarks_cases(variance):
         partial(each, variance=variance) for each in (fit_landmarks, features_joint)
     )
     worlds = EVERY_KERNEL if variance == "sor" else BY_KERNEL
-    return extended_cases(variance, fit, extend_features, dense, worlds)
+    return extended_cases(variance, fit, extend_process, dense, worlds)
 
 
 def patches_cases(variance):
@@ -262,7 +259,7 @@ def patches_cases(variance):
     name, worlds = f"patches {variance}", ["patches"]
     return [
         *cases(name, fit, dense, worlds),
-        *extended_cases(name, fit, extend_patches, dense, worlds),
+        *extended_cases(name, fit, extend_process, dense, worlds),
     ]
 
 
@@ -289,7 +286,7 @@ CASES = [
     *(case for word in VARIANCES for case in extended_landmarks_cases(word)),
     *cases("expansion", fit_expansion, expansion_joint, ["points"]),
     *extended_cases(
-        "expansion", fit_expansion, extend_features, expansion_joint, ["points"]
+        "expansion", fit_expansion, extend_process, expansion_joint, ["points"]
     ),
     *(case for word in ("dtc", "sor") for case in patches_cases(word)),
     *parts_cases("parts"),

@@ -13,7 +13,7 @@ from skconvgp.processes import (
     MirroredPart,
     NewRows,
     PartChoice,
-    PartsPlan,
+    PartsFit,
     Problem,
     Settings,
     TermChoice,
@@ -42,7 +42,7 @@ def prior_of(images):
 def plan_of(images, choices=CHOICES, noise="loo", weights=None, mirrors=(False,)):
     settings = Settings(noise, "profile")
     prior = prior_of(images)
-    return PartsPlan(prior, choices, settings, weights, mirrors, keeps_left_out=False)
+    return PartsFit(prior, choices, settings, weights, mirrors, keeps_left_out=False)
 
 
 def fitted(images, targets, **settings):
@@ -51,7 +51,7 @@ def fitted(images, targets, **settings):
     n, k = targets.shape
     rows = images.reshape(len(images), -1)
     problem = Problem(rows, targets, np.ones(n), np.ones(k))
-    result = plan.fit(problem, RESOURCES)[0]
+    result = plan.plan(RESOURCES).fit(problem, RESOURCES)[0]
     return result.process, result.record.report
 
 
@@ -234,7 +234,7 @@ def test_memory_is_asked_for_before_the_work():
     plan = plan_of(images, choices)
     problem = Problem(images.reshape(N, -1), targets_of(0), np.ones(N), np.ones(2))
     with pytest.raises(TileMemoryError, match="memory_budget"):
-        plan.fit(problem, Poor())
+        plan.plan(Poor()).fit(problem, Poor())
 
 
 def test_features_that_an_image_keeps_are_known_before_if_they_are_given():

@@ -26,7 +26,7 @@ from skconvgp.kernels import rbf
 from skconvgp.likelihoods import Beta, Calibration, Dirichlet, Laplace, Targets
 from skconvgp.linalg import half_solve
 from skconvgp.processes import CoefficientPosterior, Labelled
-from skconvgp.processes._feature_label_growing import by_columns
+from skconvgp.processes._growing import by_columns
 from tests.helpers.estimators import blobs, digits
 from tests.helpers.memory import needs_peak, peak_memory
 
@@ -77,7 +77,7 @@ def classifier(part, likelihood, **settings):
 def by_a_matrix(monkeypatch, gp, *data):
     """Return the estimator fitted by the matrix of all samples."""
     with monkeypatch.context() as patch:
-        patch.setattr("skconvgp.processes._plan.follow_labels", lambda *_: False)
+        patch.setattr("skconvgp.processes._planner.follow_labels", lambda *_: False)
         gp.fit(*data)
     assert isinstance(gp._process.posterior, Labelled)
     return gp
@@ -259,7 +259,7 @@ def test_batches_are_a_fit_where_the_prior_mean_is_the_same():
 
 
 def test_only_the_reservoir_is_brought_up_to_date(monkeypatch):
-    monkeypatch.setattr("skconvgp.processes._feature_samples.RESERVOIR", 20)
+    monkeypatch.setattr("skconvgp.processes._held_rows.RESERVOIR", 20)
     X, y, _ = samples(2, 60)
     gp = classifier(RandomFeatures(40), "dirichlet").fit(X[:30], y[:30])
     before = gp._process.left_out.mean.copy()

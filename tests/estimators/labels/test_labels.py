@@ -544,9 +544,9 @@ def test_a_fit_holds_what_is_said(likelihood, monkeypatch):
     said = []
     placement_of_fit = _plan.placement_of_fit
 
-    def spy(n, size, resources):
+    def spy(n, size, resources, dtype):
         said.append(size.held / n**2)
-        return placement_of_fit(n, size, resources)
+        return placement_of_fit(n, size, resources, dtype)
 
     monkeypatch.setattr(_plan, "placement_of_fit", spy)
     X, y = blobs(40, 2)

@@ -31,7 +31,7 @@ from skconvgp.kernels import (
     rbf,
 )
 from skconvgp.likelihoods import Gaussian
-from skconvgp.processes import _patch_noise, _patch_reading, _patches
+from skconvgp.processes import _image_rows, _patch_noise, _patches
 from tests.helpers.estimators import all_digits
 
 N, N_NEW, SIDE, PATCH = 14, 5, 6, 3
@@ -237,7 +237,7 @@ def test_means_variances_and_evidence_are_those_of_dense_formulas(variance):
 
 @pytest.mark.parametrize("n_kept", [11, 2000])
 def test_leave_one_out_is_a_refit(n_kept, monkeypatch):
-    monkeypatch.setattr(_patches, "RESERVOIR", n_kept)
+    monkeypatch.setattr(_image_rows, "RESERVOIR", n_kept)
     X, Z, y = images()[:N], some_patches(), targets()
     spec = kernel(location_lengthscale=1.5)
     gp = fitted(spec, Z, n_locations=2)
@@ -266,8 +266,8 @@ def test_leave_one_out_is_a_refit(n_kept, monkeypatch):
 @pytest.mark.parametrize("noise", [NOISE, "loo"])
 @pytest.mark.parametrize(("n_drawn", "n_kept"), [(5, 2000), (256, 11), (256, 2000)])
 def test_weights_are_repetitions(inducing, noise, n_drawn, n_kept, monkeypatch):
-    monkeypatch.setattr(_patch_reading, "VARIANCE_IMAGES", n_drawn)
-    monkeypatch.setattr(_patches, "RESERVOIR", n_kept)
+    monkeypatch.setattr(_image_rows, "VARIANCE_IMAGES", n_drawn)
+    monkeypatch.setattr(_image_rows, "RESERVOIR", n_kept)
     X, y = images()[:N], targets()
     repeats = np.tile([1, 3, 0, 1, 2, 1, 1], N // 7)
     how = some_patches() if inducing == "given" else inducing
@@ -290,7 +290,7 @@ def test_weights_are_repetitions(inducing, noise, n_drawn, n_kept, monkeypatch):
 
 
 def test_weights_are_repetitions_for_labels_of_many_images(monkeypatch):
-    monkeypatch.setattr(_patches, "RESERVOIR", 30)
+    monkeypatch.setattr(_image_rows, "RESERVOIR", 30)
     X, y = digits(90)
     repeats = np.random.default_rng(4).integers(0, 4, 90)
     options = {"inducing": X[:9, :, 1:4, 1:4], "dtype": "float64", "random_state": 0}
@@ -455,13 +455,13 @@ def test_few_images_are_judged_in_as_many_coordinates(word, monkeypatch):
     scores, score = [], _patch_noise._score
 
     def judge(*args):
-        scores.append((args[2], score(*args)))
+        scores.append((args[3], score(*args)))
         return scores[-1][1]
 
     monkeypatch.setattr(_patch_noise, "_score", judge)
     few = fitted(spec, some_patches(), **settings)
     assert set(sizes) == {N}
-    monkeypatch.setattr(_patches, "in_few_coordinates", lambda *given: given)
+    monkeypatch.setattr(_image_rows, "in_few_coordinates", lambda *given: given[:2])
     found, scores = dict(scores), scores[:0]
     many = fitted(spec, some_patches(), **settings)
     assert len(some_patches()) * 9 in sizes
@@ -479,7 +479,7 @@ def test_left_out_predictions_on_demand_are_those_that_are_kept(
     options |= {"noise_variance": 0.01, "dtype": precision, "variance": variance}
     spec = PatchKernel(rbf(1.0), patch_size=3, location_lengthscale=1.5)
     kept = PatchGPClassifier(spec, **options).fit(X, y)
-    monkeypatch.setattr(_patches, "RESERVOIR", 20)
+    monkeypatch.setattr(_image_rows, "RESERVOIR", 20)
     given = X.copy()
     gp = PatchGPClassifier(spec, **options).fit(given, y)
     given[:] = 0.0  # the estimator has images of its own

@@ -10,10 +10,10 @@ from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import PatchKernel, rbf
 from skconvgp.likelihoods import Beta, Dirichlet, Targets
 from skconvgp.processes import (
-    _patch_growing,
-    _patch_label_fit,
+    _coded_choice,
+    _growing,
+    _image_rows,
     _patch_prior,
-    _patch_reading,
     _patches,
 )
 from tests.helpers.estimators import all_digits
@@ -98,13 +98,13 @@ def test_amplitude_of_the_kernel():
 
 def test_prior_count_has_the_least_left_out_loss(monkeypatch):
     X, y = digits(60)
-    judged, loss = [], _patch_label_fit.left_out_loss
+    judged, loss = [], _coded_choice.left_out_loss
 
     def judge(*args):
         judged.append(loss(*args))
         return judged[-1]
 
-    monkeypatch.setattr(_patch_label_fit, "left_out_loss", judge)
+    monkeypatch.setattr(_coded_choice, "left_out_loss", judge)
     losses = {}
     for count in Dirichlet.tried:
         gp = classifier(likelihood=Dirichlet(count)).fit(X, y)
@@ -206,7 +206,7 @@ def test_settings_of_the_first_batch_stay():
 def test_left_out_images_on_demand(variance, monkeypatch):
     X, y = digits(60)
     kept = classifier(variance=variance, **GIVEN).fit(X, y)
-    monkeypatch.setattr(_patches, "RESERVOIR", 20)
+    monkeypatch.setattr(_image_rows, "RESERVOIR", 20)
     gp = classifier(variance=variance, **GIVEN).fit(X, y)
     assert len(gp._process.left_out.subset[0]) == 20
     assert np.isnan(gp._process.left_out.mean).any()
@@ -215,8 +215,7 @@ def test_left_out_images_on_demand(variance, monkeypatch):
 
 
 def test_kept_images_after_batches(monkeypatch):
-    for module in (_patches, _patch_growing):
-        monkeypatch.setattr(module, "RESERVOIR", 20)
+    monkeypatch.setattr(_image_rows, "RESERVOIR", 20)
     X, y = digits(60)
     gp = in_batches(classifier(**GIVEN, likelihood=Shifted()), X, y, [30])
     whole = whole_like(gp, X, y, likelihood=Shifted())
@@ -224,11 +223,11 @@ def test_kept_images_after_batches(monkeypatch):
         gp._process.left_out.subset, whole._process.left_out.subset, strict=True
     ):
         np.testing.assert_allclose(found, wanted, rtol=1e-7, atol=1e-9)
-    assert len(gp._process.growth.reservoir.images.rows) == 20
+    assert len(gp._process.growth.reservoir.rows.images.rows) == 20
 
 
 def test_weights_are_repetitions(monkeypatch):
-    monkeypatch.setattr(_patches, "RESERVOIR", 30)
+    monkeypatch.setattr(_image_rows, "RESERVOIR", 30)
     X, y = digits(60)
     y[40:] = y[:20]
     X[40:50] = X[:10]  # the same image with the same label, and with another
@@ -247,7 +246,7 @@ def test_weights_are_repetitions(monkeypatch):
 def test_sums_in_single_precision(monkeypatch):
     X, y = digits(200)
     exact = classifier(**GIVEN).fit(X, y)
-    monkeypatch.setattr(_patch_reading, "MANY_IMAGES", 100)
+    monkeypatch.setattr(_image_rows, "MANY_IMAGES", 100)
     monkeypatch.setattr(_patch_prior, "MOST_ROWS", 64)
     gp = classifier(**GIVEN).fit(X, y)
     for found, wanted in zip(
@@ -288,7 +287,7 @@ def test_kernels_are_learned_on_label_regression():
     ],
 )
 def test_settings_that_do_not_work_are_refused(settings, match, monkeypatch):
-    monkeypatch.setattr(_patch_label_fit, "sum_classes", None)
+    monkeypatch.setattr(_image_rows, "_read", None)
     X, y = digits(30)
     with pytest.raises(ValueError, match=match):
         classifier(**settings).fit(X, y)
@@ -299,10 +298,10 @@ def test_sums_that_do_not_fit_are_refused_before_work(monkeypatch):
     gp = classifier().partial_fit(X[:30], y[:30], classes=[3, 5, 8])
     with monkeypatch.context() as patch:
         patch.setattr(_patches, "values_of_labels", lambda *_: 10**15)
-        patch.setattr(_patch_label_fit, "sum_classes", None)
+        patch.setattr(_image_rows, "_read", None)
         with pytest.raises(TileMemoryError, match=r"3 matr.*n_inducing.*n_locations"):
             classifier().fit(X, y)
-    monkeypatch.setattr(_patch_growing, "SQUARE_COPIES", 10**15)
+    monkeypatch.setattr(_growing, "SQUARE_COPIES", 10**15)
     with pytest.raises(TileMemoryError, match=r"n_inducing.*n_locations"):
         gp.partial_fit(X[30:], y[30:])
 

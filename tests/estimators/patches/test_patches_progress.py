@@ -7,7 +7,7 @@ import pytest
 
 from skconvgp import PatchGPClassifier, PatchGPRegressor
 from skconvgp.kernels import PatchKernel, rbf
-from skconvgp.processes import _patch_prior, _patches
+from skconvgp.processes import _image_rows, _patch_prior
 from tests.helpers.batches import twice
 from tests.helpers.estimators import digits
 
@@ -33,7 +33,7 @@ def small_blocks(monkeypatch):
     """Show a line for each block, of ten images; keep twenty."""
     monkeypatch.setattr("skconvgp.estimators.compute._progress.INTERVAL", 0.0)
     monkeypatch.setattr(_patch_prior, "MOST_ROWS", 10)
-    monkeypatch.setattr(_patches, "RESERVOIR", 20)
+    monkeypatch.setattr(_image_rows, "RESERVOIR", 20)
 
 
 @twice

@@ -1,0 +1,99 @@
+"""Rows that are known by features, and a random subset of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Generator, Tensor
+
+from skconvgp._tensors import uniforms
+from skconvgp.engine import to_numpy
+from skconvgp.inference import EqualInputs
+
+Value = TypeVar("Value")
+EVERY = slice(None)  # each sample has a row of its own
+
+
+def taken(value: Value, indices: Any) -> Value:
+    """Return a dataclass of tensors with some of their rows."""
+    parts = {one.name: getattr(value, one.name)[indices] for one in fields(value)}  # type: ignore[arg-type]
+    return replace(value, **parts)  # type: ignore[type-var]
+
+
+def joined(one: Value, other: Value) -> Value:
+    """Return a dataclass of tensors with the rows of two."""
+    names = [field.name for field in fields(one)]  # type: ignore[arg-type]
+    pairs = {name: [getattr(part, name) for part in (one, other)] for name in names}
+    both = {name: torch.cat(pair) for name, pair in pairs.items()}
+    return replace(one, **both)  # type: ignore[type-var]
+
+
+@dataclass(frozen=True)
+class FeatureRows:
+    """Rows given by features, for a mean prior variance of 1."""
+
+    features: Tensor  # (m, r), F
+    residual_diag: Tensor  # (m,), prior variances minus the diagonal of F F^T
+
+
+@dataclass(frozen=True)
+class Observed:
+    """Samples with what was observed of them, and which have equal inputs."""
+
+    targets: Tensor  # (s, k), scaled
+    weights: Tensor  # (s,)
+    staying: Tensor  # (s,), weight that stays at its input if a sample is left out
+    inputs: EqualInputs
+    of: Any  # row (s,) of each sample, or `EVERY`
+    codes: Tensor | None  # (s,), of classes, if there are any
+
+
+class Rows(Protocol):
+    """Rows of which a random subset is kept."""
+
+    def take(self, chosen: NDArray[np.intp]) -> Self:
+        """Return some of the rows."""
+        ...
+
+    def join(self, other: Self) -> Self:
+        """Return the rows of both; those of the other follow."""
+        ...
+
+
+Kept = TypeVar("Kept", bound=Rows)
+
+
+@dataclass(frozen=True)
+class Reservoir(Generic[Kept]):
+    """A random subset of all rows so far, of a bounded size.
+
+    Each row gets a random key, and those with the smallest keys are kept: then a subset
+    of two parts follows from subsets of each.
+    """
+
+    keys: NDArray[np.floating]  # (m,)
+    rows: Kept
+
+    def smallest(self, size: int) -> Self:
+        """Return at most so many of the rows, in their order."""
+        chosen = np.sort(self.keys.argsort()[:size])
+        return replace(self, keys=self.keys[chosen], rows=self.rows.take(chosen))
+
+    def join(self, other: Self, size: int) -> Self:
+        """Return at most so many rows of both."""
+        keys = np.concatenate([self.keys, other.keys])
+        return type(self)(keys, self.rows.join(other.rows)).smallest(size)
+
+
+def draw_keys(n_before: int, n_rows: int, generator: Generator) -> NDArray[np.floating]:
+    """Return random keys (m,) of rows that follow earlier samples.
+
+    The keys of earlier ones are drawn again: a seed gives each sample the same key,
+    however samples are cut into batches.
+    """
+    keys = uniforms((n_before + n_rows,), generator, torch.float32)[n_before:]
+    return to_numpy(keys)

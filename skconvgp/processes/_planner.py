@@ -1,0 +1,393 @@
+"""Planner: which process is fitted, and by which solver.
+
+Planning raises an error before any work, if settings do not go together or memory is
+missing.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import astuple, dataclass
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+from torch import Generator
+
+from skconvgp._protocols import Completion, Expansion, Localization, Solver
+from skconvgp.completion import CoarseKernel, SubsetOfData
+from skconvgp.engine import Size
+from skconvgp.exceptions import TileMemoryError
+from skconvgp.processes._coarse import coarsened
+from skconvgp.processes._coded_choice import (
+    columns_pay,
+    follow_labels,
+    values_of_classes,
+)
+from skconvgp.processes._exact import fit_exact
+from skconvgp.processes._expansion import expand
+from skconvgp.processes._fits import (
+    CompletedFit,
+    DenseFit,
+    fit_completed,
+    fit_expanded,
+    fit_local,
+    fit_selected,
+    fit_sum,
+)
+from skconvgp.processes._held_rows import FEATURE_COPIES, FEWER_FEATURES
+from skconvgp.processes._label_models import LabelModel
+from skconvgp.processes._labels import KEPT_COPIES, fit_labelled
+from skconvgp.processes._neighbor_solver import is_weighted
+from skconvgp.processes._neighbors import LOCAL_COPIES
+from skconvgp.processes._plan import Fit, Fitted, Plan
+from skconvgp.processes._prior import PlainPrior
+from skconvgp.processes._problem import Problem, Record, Settings
+from skconvgp.processes._process import Process
+from skconvgp.processes._requirements import (
+    require_added_noise,
+    require_common_noise,
+)
+from skconvgp.processes._routes import Route, missing_memory, route_of
+from skconvgp.processes._run import SMALLER_MATRIX, Resources, Run
+from skconvgp.processes._sums import fit_features
+from skconvgp.solvers import Cholesky
+
+Strategy: TypeAlias = (
+    Completion | Expansion | SubsetOfData | CoarseKernel | Localization | None
+)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Parts from which a process is made.
+
+    Parameters
+    ----------
+    solver : Solver
+        Solves with a Gram matrix.
+    solver_setting : object
+        The setting of the user, for messages.
+    completion : object or None
+        Part that completes or replaces the Gram matrix.
+    fraction : float
+        Share of its distinct entries that may be evaluated.
+    models_of : callable
+        Returns the candidate models of the labels of a problem; none if all targets
+        share one noise variance.
+    keeps_left_out : bool
+        Whether leave-one-out values are used after the fit.
+    """
+
+    solver: Solver[Any]
+    solver_setting: object
+    completion: Strategy
+    fraction: float
+    models_of: Callable[[Problem], list[LabelModel]]
+    keeps_left_out: bool
+
+    @property
+    def is_auto(self) -> bool:
+        """Whether an iterative solver may replace the direct one."""
+        return isinstance(self.solver_setting, str) and self.solver_setting == "auto"
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether the solver is `Cholesky`, so that smaller matrices may be factored.
+
+        Processes of features and of neighbours factor these, not the Gram matrix.
+        """
+        return type(self.solver) is Cholesky
+
+
+@dataclass(frozen=True)
+class Planner:
+    """Plans the fit of a process from its parts.
+
+    Parameters
+    ----------
+    prior : KernelPrior or MatrixPrior
+        Covariances of the samples.
+    parts : Parts
+        Solver, completion, likelihood.
+    resources : Resources
+        Devices and memory that may be used.
+    """
+
+    prior: PlainPrior
+    parts: Parts
+    resources: Resources
+
+    def plan(self, problem: Problem, settings: Settings) -> Plan:
+        """Return the plan of a fit; raise if the parts do not go together."""
+        models, parts = self.parts.models_of(problem), self.parts
+        if models:
+            self._require_labels(models[0].likelihood, settings)
+        match copy.deepcopy(parts.completion):
+            case SubsetOfData() as selection:
+                return self._plan_selected(selection, models, problem, settings)
+            case Completion() as completion:
+                return self._plan_completed(completion, models, problem, settings)
+            case Expansion() as expansion:
+                return self._plan_expanded(expansion, models, problem, settings)
+            case Localization() as localization:
+                require_common_noise(repr(localization), models)
+                return self._plan_local(localization, settings)
+            case CoarseKernel() as coarsening:
+                n_versions = problem.n_versions
+                return self._plan_coarse(coarsening, models, settings, n_versions)
+        n, n_versions = self.prior.n_samples, problem.n_versions
+        route, fit = self._dense(models, settings, n, n_versions)
+        return self._plan(route.size, partial(_fit_all, fit), route.solver)
+
+    def _plan(
+        self,
+        size: Size,
+        fit_at: Fit,
+        solver: Solver[Any] | None = None,
+        prior: PlainPrior | None = None,
+        remedy: str = SMALLER_MATRIX,
+    ) -> Plan:
+        """Return a plan, by default for the samples and the solver of the user."""
+        prior, solver = prior or self.prior, solver or self.parts.solver
+        return Plan(prior.n_samples, size, fit_at, prior, solver, remedy)
+
+    def affords_choice(self, problem: Problem, most: int) -> bool:
+        """Return whether choosing the noise costs at most as much as the fit itself.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem that will be fitted.
+        most : int
+            Largest number of distinct inputs for which an eigendecomposition is
+            affordable.
+        """
+        n, count = len(problem.rows), problem.inputs.n_inputs
+        match self.parts.completion:
+            case SubsetOfData() as selection:
+                count = selection.count(count, self.parts.fraction)
+                n = _most_samples(problem, count)
+            case Completion() | Expansion() | Localization():
+                return True
+        if count > most or not self.parts.is_direct:
+            return False
+        size = self.route(n, is_selecting=True, n_versions=problem.n_versions).size
+        return not missing_memory(size, self.resources)
+
+    def route(self, n: int, *, is_selecting: bool, n_versions: int = 1) -> Route:
+        """Return the route of an exact process of n rows."""
+        return route_of(
+            n,
+            self.parts.solver,
+            self.resources,
+            is_auto=self.parts.is_auto,
+            is_selecting=is_selecting,
+            has_kernel=self.prior.knows_variances,
+            n_versions=n_versions,
+        )
+
+    def _dense(
+        self, models: list[LabelModel], settings: Settings, n: int, n_versions: int = 1
+    ) -> tuple[Route, DenseFit]:
+        """Return the route of n rows, and the function that fits them."""
+        if models:
+            size = _label_size(models, n, 0)
+            route = Route(self.parts.solver, size, is_held=True, reason="")
+            return route, self._label_fit(settings)
+        is_selecting = isinstance(settings.noise, str)
+        route = self.route(n, is_selecting=is_selecting, n_versions=n_versions)
+        keeps = self.parts.keeps_left_out
+        fit = partial(fit_exact, settings=settings, route=route, keeps_left_out=keeps)
+        return route, fit
+
+    def _label_fit(self, settings: Settings) -> partial[tuple[Process, Record]]:
+        return partial(fit_labelled, models_of=self.parts.models_of, settings=settings)
+
+    def _plan_selected(
+        self,
+        selection: SubsetOfData,
+        models: list[LabelModel],
+        problem: Problem,
+        settings: Settings,
+    ) -> Plan:
+        m = selection.count(problem.inputs.n_inputs, self.parts.fraction)
+        route, fit = self._dense(models, settings, _most_samples(problem, m))
+        fit_at = partial(
+            fit_selected, selection, m, fit, self.parts.fraction, self.resources
+        )
+        return self._plan(route.size, fit_at, route.solver)
+
+    def _by_features(
+        self,
+        models: list[LabelModel],
+        problem: Problem,
+        settings: Settings,
+        variance: str,
+        held: int,
+        n_features: int,
+        generator: Generator | None = None,
+    ) -> tuple[Size, CompletedFit]:
+        """Return the size of a fit by features, and the function that fits.
+
+        Parameters
+        ----------
+        models : list of LabelModel
+            Models of the labels; none if all targets share one noise variance.
+        problem : Problem
+            The samples.
+        settings : Settings
+            Noise and amplitude.
+        variance : {"dtc", "sor"}
+            How the variance that the features do not explain is treated.
+        held : int
+            Numbers that are held beside those of labels.
+        n_features : int
+            Number of features, at most.
+        generator : torch.Generator, optional
+            Draws the samples that are kept, so that others can be added.
+        """
+        options: dict[str, Any] = {"settings": settings, "variance": variance}
+        options["reservoir_generator"] = generator
+        if not models:
+            return Size(held, 0, held), partial(fit_features, **options)
+        n = self.prior.n_samples
+        has_few = columns_pay(len(problem.scale), n_features, n)
+        if not (has_few and follow_labels(models, problem)):
+            return _label_size(models, n, held), self._label_fit(settings)
+        held += values_of_classes(models, problem, n_features)
+        fit = partial(fit_features, models_of=self.parts.models_of, **options)
+        return Size(held, 0, held), fit
+
+    def _plan_completed(
+        self,
+        completion: Completion,
+        models: list[LabelModel],
+        problem: Problem,
+        settings: Settings,
+    ) -> Plan:
+        self._require_direct(completion)
+        n = self.prior.n_samples
+        held = completion.n_values(n, self.parts.fraction)
+        n_features = min(n, held // (FEATURE_COPIES * n))
+        options = settings, "dtc", held, n_features
+        size, fit = self._by_features(models, problem, *options)
+        fit_at = partial(
+            fit_completed, completion, fit, self.parts.fraction, self.resources
+        )
+        return self._plan(size, fit_at, remedy=FEWER_FEATURES)
+
+    def _plan_expanded(
+        self,
+        expansion: Expansion,
+        models: list[LabelModel],
+        problem: Problem,
+        settings: Settings,
+    ) -> Plan:
+        """Return the plan of a fit by features; draws them, which may raise."""
+        samples = self.prior.kernel_prior
+        if samples is None:
+            raise ValueError(
+                f"{expansion!r} computes features of the samples, and "
+                "kernel='precomputed' has none: use a kernel object."
+            )
+        self._require_direct(expansion)
+        generator = self.resources.generator
+        prior = expand(expansion, samples, generator(), FEATURE_COPIES)
+        n, r = self.prior.n_samples, prior.n_samples
+        held = FEATURE_COPIES * (n + r) * r
+        # Features do not cover a variance that could be missing.
+        options = settings, "sor", held, r, generator()
+        size, fit = self._by_features(models, problem, *options)
+        fit_at = partial(fit_expanded, prior, fit)
+        return self._plan(size, fit_at, remedy=FEWER_FEATURES)
+
+    def _plan_local(self, localization: Localization, settings: Settings) -> Plan:
+        if not self.parts.is_direct:
+            raise ValueError(
+                f"{localization!r} solves a small system for each sample by its "
+                f"Cholesky factor: use solver='auto', got "
+                f"{self.parts.solver_setting!r}."
+            )
+        if settings.noise == "evidence":
+            raise ValueError(
+                f"{localization!r} does not choose `noise_variance` by 'evidence': use "
+                "'loo' or a number."
+            )
+        if is_weighted(localization) and not self.prior.knows_variances:
+            raise ValueError(
+                f"{localization!r} weighs neighbours by their distances, which a "
+                "precomputed matrix does not give: use weights='uniform', or a kernel "
+                "object."
+            )
+        held = LOCAL_COPIES * localization.count(self.prior.n_samples) ** 2
+        fit_at = partial(fit_local, localization, settings, self.resources)
+        return self._plan(Size(held, held, 0), fit_at)
+
+    def _plan_coarse(
+        self,
+        coarsening: CoarseKernel,
+        models: list[LabelModel],
+        settings: Settings,
+        n_versions: int,
+    ) -> Plan:
+        """Return the plan for a cheaper kernel, or for its sum with a completed one."""
+        coarse, n = coarsened(coarsening, self.prior), self.prior.n_samples
+        route, fit = self._dense(models, settings, n, n_versions)
+        added = coarsening.exact
+        if added is None:
+            return self._plan(
+                route.size, partial(_fit_all, fit), route.solver, prior=coarse
+            )
+        if not route.is_held:
+            asked = f"solver={self.parts.solver_setting!r}"
+            raise TileMemoryError(
+                f"{coarsening!r} adds a completed matrix to the Gram matrix, which has "
+                f"to be held: {route.reason or asked}. Use exact=None, fewer samples, "
+                "or a larger `memory_budget`."
+            )
+        count = added.n_values(n, self.parts.fraction)
+        size = Size(*(held + count for held in astuple(route.size)))
+        exact = self.prior.kernel_prior
+        fit_at = partial(
+            fit_sum, coarsening, exact, fit, self.parts.fraction, self.resources
+        )
+        return self._plan(size, fit_at, route.solver, prior=coarse)
+
+    def _require_direct(self, strategy: Completion | Expansion) -> None:
+        """Raise if a solver is asked for that does not solve through features."""
+        if not self.parts.is_direct:
+            raise ValueError(
+                f"{strategy!r} gives a product of features, which is solved through "
+                f"them: use solver='auto', got {self.parts.solver_setting!r}."
+            )
+
+    def _require_labels(self, likelihood: Any, settings: Settings) -> None:
+        """Raise for settings that need a noise variance common to all targets."""
+        name = repr(likelihood)
+        if not self.parts.is_direct:
+            raise ValueError(
+                f"{name} is fitted by Cholesky factors: use solver='auto', got "
+                f"{self.parts.solver_setting!r}."
+            )
+        require_added_noise(name, settings.noise)
+
+
+def _fit_all(fit: DenseFit, problem: Problem, prior: PlainPrior, run: Run) -> Fitted:
+    """Fit to all samples."""
+    return Fitted(*fit(problem, prior, run), np.arange(problem.n_samples))
+
+
+def _most_samples(problem: Problem, n_inputs: int) -> int:
+    """Return how many samples so many different inputs have at most."""
+    counts = problem.inputs.of.bincount().sort(descending=True).values
+    return int(counts[:n_inputs].sum())
+
+
+def _label_size(models: list[LabelModel], n: int, extra: int) -> Size:
+    """Return the numbers that a fit to n labels holds at once, plus `extra`."""
+    copies = max(model.n_copies() for model in models)
+    copies += KEPT_COPIES if len(models) > 1 else 0
+    held = copies * n**2 + extra
+    return Size(held, held, held)
