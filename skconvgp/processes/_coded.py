@@ -148,7 +148,7 @@ class Coded(CodedTargets):
 
     @property
     def dtype(self) -> torch.dtype:
-        """Precision of what leaves with samples."""
+        """Precision of the parts that leave with samples."""
         dtype: torch.dtype = self.code.noise.dtype
         return dtype
 
@@ -165,7 +165,7 @@ class Coded(CodedTargets):
 
     @property
     def growth(self) -> dict[str, Any]:
-        """What is kept if dual coefficients are of anchors."""
+        """Coefficients to keep if dual coefficients are of anchors."""
         return {"coefficients": to_numpy(self.coefficients)}
 
     def state(self, lift_map: Any) -> CoefficientState:

@@ -116,7 +116,7 @@ def require_two_levels(model: NoisyModel) -> None:
 def values_of_labels(
     models: Sequence[NoisyModel], n_features: int, n_samples: int
 ) -> int:
-    """Return the number of values that a fit holds, beside those of one matrix."""
+    """Return the number of values that a fit holds beside one matrix."""
     # A moment for each class, and samples on which an amplitude is chosen.
     n_classes, copies = len(models[0].offset), models[0].n_copies()
     return n_classes * n_features**2 + copies * min(n_samples, CHOOSING) ** 2

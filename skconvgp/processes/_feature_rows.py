@@ -42,7 +42,7 @@ class FeatureRows:
 
 @dataclass(frozen=True)
 class Observed:
-    """Samples with what was observed of them, and which have equal inputs."""
+    """Samples with their observations, and which have equal inputs."""
 
     targets: Tensor  # (s, k), scaled
     weights: Tensor  # (s,)
@@ -60,7 +60,7 @@ class Rows(Protocol):
         ...
 
     def join(self, other: Self) -> Self:
-        """Return the rows of both; those of the other follow."""
+        """Return the rows of both; rows of the other follow."""
         ...
 
 

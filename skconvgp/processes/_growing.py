@@ -128,7 +128,7 @@ def _room(process: Process, problem: Problem) -> _Room:
 def _read(
     process: Process, problem: Problem, run: Run, generator: Generator
 ) -> Reading:
-    """Return further samples, as those of a process were read."""
+    """Return further samples, read as the samples of a process were."""
     basis: Any = process.prior
     if not basis.is_streamed:
         return HeldReading.of_more(process, problem, run)

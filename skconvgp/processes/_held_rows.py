@@ -62,7 +62,7 @@ FEWER_FEATURES = (
 
 @dataclass(frozen=True)
 class HeldRows:
-    """Samples that are kept with their features, and with what leaves with each."""
+    """Samples that are kept with their features, and the parts that leave with each."""
 
     samples: Tensor  # (m,), indices
     rows: FeatureRows
@@ -156,7 +156,7 @@ class HeldReading:
         return SMALLEST_NOISE[self.rows.features.dtype]
 
     def observed(self, dtype: torch.dtype) -> Observed:
-        """Return what was observed of the samples, in a precision."""
+        """Return the observations of the samples, in a precision."""
         problem, device = self.problem, self.device
         weights = to_tensor(problem.weights, device, dtype)
         inputs, codes = problem.inputs.to(device), problem.codes
@@ -231,7 +231,7 @@ class HeldReading:
         generator: Generator | None,
         before: Process | None,
     ) -> tuple[KeptLeftOut, Growth | None]:
-        """Return left-out predictions, and what further samples are added to.
+        """Return left-out predictions, and the sums that further samples are added to.
 
         A generator draws the samples that are kept for these; without one none can be
         added.

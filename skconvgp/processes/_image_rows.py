@@ -93,7 +93,7 @@ class ImageReading:
         has_labels: bool,
         before: Process | None = None,
     ) -> Self:
-        """Read the images of samples, which may follow those of a process.
+        """Read the images of samples, which may follow the images of a process.
 
         A generator draws images whose features are kept. With labels that each give
         targets and noise, sums are over the images of each class.
@@ -129,7 +129,7 @@ class ImageReading:
 
     @property
     def variance(self) -> str:
-        """What becomes of the variance that features do not explain."""
+        """Treatment of the variance that features do not explain."""
         return self.by.variance
 
     @property
@@ -164,7 +164,7 @@ class ImageReading:
         return self.images.take(self.kept)
 
     def observed(self, dtype: torch.dtype) -> Observed:  # noqa: ARG002  (is double)
-        """Return what was observed of the samples of images that are kept."""
+        """Return the observations of the samples of images that are kept."""
         codes, device = self.problem.codes, self.device
         return self.subset.observed(self.problem, codes, device)
 
@@ -223,7 +223,7 @@ class ImageReading:
         generator: Generator | None,  # noqa: ARG002  (images are drawn already)
         before: Process | None,
     ) -> tuple[KeptLeftOut, Growth]:
-        """Return left-out predictions, and what further images are added to."""
+        """Return left-out predictions, and the sums for further images."""
         n, dtype = len(self.problem.rows), self.basis.tile_dtype
         n_before = 0 if before is None else len(before.model.targets)
         images = self.subset.in_precision(dtype)

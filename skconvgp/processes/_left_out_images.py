@@ -56,7 +56,7 @@ class PatchImages:
         return type(self)(self.rows[images], self.samples[is_shown], of)
 
     def join(self, other: Self) -> Self:
-        """Return the images of both; those of the other follow."""
+        """Return the images of both; images of the other follow."""
         return type(self)(
             np.vstack([self.rows, other.rows]),
             np.concatenate([self.samples, other.samples]),
@@ -85,7 +85,7 @@ class PatchImages:
         codes: NDArray[np.intp] | None,
         device: torch.device,
     ) -> Observed:
-        """Return what was observed of the samples, among all of a source.
+        """Return the observations of the samples, among all of a source.
 
         `codes` (n,) are those of the classes of all, if there are classes.
         """
@@ -115,7 +115,7 @@ class ImageRows:
         return type(self)(self.images.take(chosen), self.residual_diag[chosen])
 
     def join(self, other: Self) -> Self:
-        """Return the images of both; those of the other follow."""
+        """Return the images of both; images of the other follow."""
         residual_diag = np.concatenate([self.residual_diag, other.residual_diag])
         return type(self)(self.images.join(other.images), residual_diag)
 

@@ -52,7 +52,7 @@ def plan_patches(
     settings : Settings
         Noise and amplitude.
     variance : {"dtc", "sor"}
-        What becomes of the variance that the features leave out.
+        Treatment of the variance that the features leave out.
     choices : tuple of TermChoice
         How inducing patches and places are chosen, for each term of the kernel.
     resources : Resources

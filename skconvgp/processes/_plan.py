@@ -1,4 +1,4 @@
-"""Plan of a fit: in which memory, and what fits.
+"""Plan of a fit: its memory, and the function that fits.
 
 Planning raises an error before any work, if settings do not go together or memory is
 missing.

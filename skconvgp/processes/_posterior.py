@@ -1,4 +1,4 @@
-"""Posterior: what follows from the data for values that a basis gives."""
+"""Posterior: means and variances, given values that a basis gives."""
 
 from __future__ import annotations
 

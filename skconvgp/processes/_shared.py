@@ -28,7 +28,7 @@ from skconvgp.processes._process import Labels, Process
 
 @dataclass(frozen=True)
 class Leaving:
-    """What leaves a posterior of one noise with each sample."""
+    """Parts of a posterior of one noise that leave with each sample."""
 
     targets: Tensor  # (s, k)
     whole_targets: Tensor  # (m, k), mean target of all samples with the input of a row

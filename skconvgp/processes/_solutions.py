@@ -1,4 +1,4 @@
-"""What a process of features keeps: a posterior, and the sums that it follows from."""
+"""The posterior of a process of features, and the sums that it follows from."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def fit_patches(
     settings : Settings
         Noise and amplitude.
     variance : {"dtc", "sor"}
-        What becomes of the variance that the features leave out.
+        Treatment of the variance that the features leave out.
     generator : torch.Generator
         Draws the images whose features are kept.
     """
