@@ -13,33 +13,22 @@ from skconvgp._protocols import Augmentation
 from skconvgp.completion import CoarseKernel
 from skconvgp.engine import rows_to_images, to_numpy
 from skconvgp.estimators._doors import Samples
-from skconvgp.estimators._resolve import reject
+from skconvgp.estimators.settings._checks import Given, UnfitError
 from skconvgp.processes import KernelPrior, Parts, Problem
 
 
 def augmented(
-    estimator: Any, problem: Problem, samples: Samples, parts: Parts
+    given: Given, problem: Problem, samples: Samples, parts: Parts
 ) -> tuple[Problem, Samples]:
     """Return a problem with further versions of its images as rows.
 
     The samples come first, and then versions of all of them, in the same order. Each
     row of an image has an equal share of its weight.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Has the setting `augment`.
-    problem : Problem
-        The problem to fit.
-    samples : Samples
-        Its samples.
-    parts : Parts
-        The parts of the process.
     """
-    chosen = _resolve_augment(estimator)
+    chosen = given.read("augment", _as_augmentations)
     if not chosen:
         return problem, samples
-    prior = _require_able(estimator, problem, samples, parts)
+    prior = _require_able(given, problem, samples, parts)
     for one in chosen:
         one.check(prior.image_shape)
     versions = [rows_to_images(problem.rows, prior.image_shape)]
@@ -59,27 +48,26 @@ def augmented(
     return problem, replace(samples, prior=prior)
 
 
-def _resolve_augment(estimator: Any) -> Sequence[Augmentation]:
-    """Return the augmentations that the setting names."""
-    given = estimator.augment
-    if given is None:
+def _as_augmentations(augment: object) -> Sequence[Augmentation]:
+    """Return the augmentations that a setting names."""
+    if augment is None:
         return ()
-    chosen = given if isinstance(given, list | tuple) else [given]
+    chosen: Sequence[Any] = augment if isinstance(augment, list | tuple) else [augment]
     for one in chosen:
         if isinstance(one, type) or not isinstance(one, Augmentation):
-            expected = "None, a part of skconvgp.augmentation such as Flip(), or a list"
-            reject(estimator, "augment", expected, given)
+            raise UnfitError(
+                "None, a part of skconvgp.augmentation such as Flip(), or a list"
+            )
     if not chosen or any(one in chosen[:i] for i, one in enumerate(chosen)):
-        expected = "None for no versions, or a list of different parts"
-        reject(estimator, "augment", expected, given)
+        raise UnfitError("None for no versions, or a list of different parts")
     return chosen
 
 
 def _require_able(
-    estimator: Any, problem: Problem, samples: Samples, parts: Parts
+    given: Given, problem: Problem, samples: Samples, parts: Parts
 ) -> KernelPrior:
     """Return the prior; raise for settings that know no versions of images."""
-    name = f"augment={estimator.augment!r}"
+    name = f"augment={given['augment']!r}"
     models = parts.models_of(problem)
     prior: KernelPrior | None = samples.prior.kernel_prior
     if prior is None:
@@ -93,9 +81,9 @@ def _require_able(
             f"{prior.image_shape[0]} values: pass images (n, h, w) or (n, c, h, w), or "
             "set `image_shape`."
         )
-    if estimator.optimizer is not None:
+    if given["optimizer"] is not None:
         raise ValueError(
-            f"{name} needs optimizer=None, got {estimator.optimizer!r}: learn the "
+            f"{name} needs optimizer=None, got {given['optimizer']!r}: learn the "
             "kernel with augment=None, and fit again with that `kernel_`."
         )
     if not isinstance(parts.completion, CoarseKernel | None):

@@ -1,5 +1,6 @@
 """Callbacks of scikit-learn, and their replacement before version 1.9."""
 
+import copy
 import importlib
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -35,7 +36,7 @@ class FitTasks:
     """
 
     def __init__(self, estimator: Any) -> None:
-        self._estimator = estimator
+        self.estimator = estimator
         self._context: Any = None
         if getattr(estimator, "_skl_callbacks", None):
             self._context = estimator._init_callback_context(max_subtasks=None)
@@ -65,10 +66,16 @@ class FitTasks:
         if self._context is None:
             return False
         task = self._context.subcontext(task_name=name)
-        task.call_on_fit_task_begin(estimator=self._estimator)
-        return bool(task.call_on_fit_task_end(estimator=self._estimator, **state))
+        task.call_on_fit_task_begin(estimator=self.estimator)
+        return bool(task.call_on_fit_task_end(estimator=self.estimator, **state))
+
+    def copy(self) -> Any:
+        """Return a copy of the estimator; its random state is separate."""
+        model = copy.copy(self.estimator)
+        model.random_state = copy.deepcopy(self.estimator.random_state)
+        return model
 
     def end(self) -> None:
         """Report that `fit` is done."""
         if self._context is not None:
-            self._context.call_on_fit_task_end(estimator=self._estimator)
+            self._context.call_on_fit_task_end(estimator=self.estimator)

@@ -12,7 +12,7 @@ from skconvgp.engine import to_numpy
 from skconvgp.estimators._classification import ConvNetGPClassifier
 from skconvgp.estimators._labels import targets_for
 from skconvgp.estimators._regression import ConvNetGPRegressor
-from skconvgp.estimators._resolve import is_kernel
+from skconvgp.estimators.settings._checks import is_kernel
 
 
 def is_candidate(given: object) -> bool:

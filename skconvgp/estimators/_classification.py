@@ -14,7 +14,7 @@ from skconvgp.estimators._growing import (
 from skconvgp.estimators._labels import as_labels
 from skconvgp.estimators._nystrom import add_samples, read_more
 from skconvgp.estimators._public_fit import public_fit
-from skconvgp.estimators._settings import parts_of
+from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.processes import require_columns
 
 
@@ -353,9 +353,9 @@ class ConvNetGPClassifier(GPClassifier):
         sample_weight: ArrayLike | None,
         classes: NDArray[Any] | None = None,
     ) -> Self:
-        problem, samples = self._read_labels(X, y, sample_weight, classes)
+        settings = GPSettings.of(self)
+        problem, samples = self._read_labels(settings, X, y, sample_weight, classes)
         if classes is not None:
             require_columns("partial_fit", self._label_models(problem), problem)
-        parts = parts_of(self, self._label_models, keeps_left_out=self._calibrates)
-        fit_process(self, problem, samples, parts)
-        return self._calibrate()
+        parts = settings.parts(self._label_models, keeps_left_out=self._calibrates)
+        return self._take(samples, fit_process(settings, problem, samples, parts))

@@ -1,6 +1,5 @@
 """GPClassifier: from labels to latent functions, and back to labels."""
 
-import copy
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -22,6 +21,7 @@ from skconvgp._protocols import (
 from skconvgp._typing import FloatArray
 from skconvgp.engine import rows_to_tensor, to_numpy
 from skconvgp.estimators._doors import Samples, read_training
+from skconvgp.estimators._fitting import Result
 from skconvgp.estimators._gp import BaseGP
 from skconvgp.estimators._labels import (
     accuracy,
@@ -34,10 +34,10 @@ from skconvgp.estimators._labels import (
     targets_for,
     warn_of_missing_classes,
 )
-from skconvgp.estimators._noise import why_no_choice
-from skconvgp.estimators._resolve import resolve_likelihood
 from skconvgp.estimators._samples import sample_latent
 from skconvgp.estimators._warn import warn_caller
+from skconvgp.estimators.settings._checks import as_likelihood
+from skconvgp.estimators.settings._gp import GPSettings, why_no_choice
 from skconvgp.likelihoods import Gaussian
 from skconvgp.processes import (
     LabelModel,
@@ -83,8 +83,8 @@ class GPClassifier(ClassifierMixin, BaseGP):
         """
         check_is_fitted(self)
         if self._reads_variances:
-            return most_probable(self, self.predict_proba(X))
-        return most_probable(self, self._shifted_mean(X))
+            return most_probable(self.classes_, self.predict_proba(X))
+        return most_probable(self.classes_, self._shifted_mean(X))
 
     @public
     def predict_proba(self, X: Any) -> FloatArray:
@@ -202,7 +202,8 @@ class GPClassifier(ClassifierMixin, BaseGP):
         mean, var = self._left_out()[1:]
         scores = self._probabilities(mean, var)
         # Without a variance the label is that of the mean, as in `predict`.
-        return most_probable(self, np.where(np.isfinite(scores), scores, mean))
+        scores = np.where(np.isfinite(scores), scores, mean)
+        return most_probable(self.classes_, scores)
 
     @public
     def loo_predict_proba(self) -> FloatArray:
@@ -370,6 +371,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
 
     def _read_labels(
         self,
+        settings: GPSettings,
         X: Any,
         y: Any,
         sample_weight: ArrayLike | None,
@@ -381,6 +383,8 @@ class GPClassifier(ClassifierMixin, BaseGP):
 
         Parameters
         ----------
+        settings : GPSettings
+            The settings.
         X, y, sample_weight : array-like
             As in `fit`.
         classes : ndarray of shape (n_classes,), optional
@@ -389,17 +393,25 @@ class GPClassifier(ClassifierMixin, BaseGP):
             Whether a fitted model keeps all training inputs.
         """
         samples = read_training(
-            self, X, y, sample_weight, read_y=as_labels, keeps_rows=keeps_rows
+            self,
+            settings,
+            X,
+            y,
+            sample_weight,
+            read_y=as_labels,
+            keeps_rows=keeps_rows,
         )
+        self.image_shape_ = samples.image_shape
         self.classes_ = np.unique(samples.y) if classes is None else classes
         codes = codes_of(samples.y, self.classes_)
         require_classes(self.classes_, "y" if classes is None else "`classes`")
-        self.likelihood_ = copy.deepcopy(resolve_likelihood(self, self.likelihood))
+        self.likelihood_ = settings.read("likelihood", as_likelihood)
         self._require_usable_likelihood(samples.weights)
         targets = self._regression_targets(codes, samples.weights)
         self.latent_offset_ = to_numpy(targets.offset)
         problem, samples = self._problem(samples, codes, targets)
-        warn_of_missing_classes(self, problem)
+        if self._label_models(problem):
+            warn_of_missing_classes(self.classes_, codes)
         return problem, samples
 
     def _further_labels(self, samples: Samples) -> tuple[Problem, Samples]:
@@ -479,6 +491,11 @@ class GPClassifier(ClassifierMixin, BaseGP):
                 f"{self.likelihood_!r} takes no sample weights other than 0 and 1: use "
                 "likelihood='dirichlet' or 'gaussian'."
             )
+
+    def _take(self, samples: Samples, result: Result) -> Self:
+        """Publish a fit to samples, and calibrate it."""
+        self._publish(samples.training, result)
+        return self._calibrate()
 
     def _calibrate(self) -> Self:
         """Fit the calibration of latent functions, if the likelihood has one."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skconvgp._typing import FloatArray
+from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.engine import host_values
 from skconvgp.estimators._given import (
     checked_pair,
@@ -19,7 +20,6 @@ from skconvgp.estimators._given import (
     images_to_rows,
 )
 from skconvgp.estimators._repeats import marks_of, warn_of_repeats
-from skconvgp.estimators._resolve import is_precomputed, resolve_kernel
 from skconvgp.estimators._scale import mean_squares, warn_of_scale, warn_of_weights
 from skconvgp.estimators._validation import (
     check_same_shape,
@@ -29,8 +29,13 @@ from skconvgp.estimators._validation import (
     require_symmetric,
     shape_of_rows,
 )
-from skconvgp.estimators.compute._kept_tiles import resolve_cache_dir, warn_of_unknown
+from skconvgp.estimators.compute._kept_tiles import warn_of_unknown
+from skconvgp.estimators.settings._checks import as_kernel, is_precomputed
+from skconvgp.estimators.settings._compute import Compute
 from skconvgp.processes import Basis, KernelPrior, MatrixPrior, NewRows
+
+# What is expected as a kernel.
+OR_A_MATRIX = "None, a kernel of skconvgp.kernels or 'precomputed'"
 
 
 @dataclass(frozen=True)
@@ -120,6 +125,12 @@ class Samples:
         return not len(self.weights)
 
     @property
+    def image_shape(self) -> ImageShape | None:
+        """Shape (c, h, w) as which a row is read; None for a given matrix."""
+        prior = self.prior.kernel_prior
+        return None if prior is None else prior.image_shape
+
+    @property
     def rows(self) -> NDArray[Any]:
         """Inputs (n, d), or the Gram matrix (n, n)."""
         assert self.prior.rows is not None
@@ -128,6 +139,7 @@ class Samples:
 
 def read_training(
     estimator: Any,
+    settings: Compute,
     X: Any,
     y: Any,
     sample_weight: ArrayLike | None,
@@ -136,12 +148,14 @@ def read_training(
     keeps_rows: bool = True,
     **options: Any,
 ) -> Samples:
-    """Return training samples; set the attributes that describe X.
+    """Return training samples; set the attributes that describe the columns of X.
 
     Parameters
     ----------
     estimator : estimator
-        Gets `n_features_in_`, `image_shape_` and, if X has names, `feature_names_in_`.
+        Gets `n_features_in_` and, if X has names, `feature_names_in_`.
+    settings : Compute
+        Its settings.
     X, y, sample_weight : array-like
         As in `fit`.
     read_y : callable
@@ -151,21 +165,20 @@ def read_training(
     **options : object
         For :func:`sklearn.utils.validation.validate_data`.
     """
-    random_source(estimator.random_state)  # an error even if nothing is drawn
+    random_source(settings["random_state"])  # an error even if nothing is drawn
     X, y = host_samples(X), host_values(y, "y")
     rows, given = images_to_rows(X)
     rows, y = checked_pair(estimator, rows, y, **options)
     y = read_y(y)
-    if is_precomputed(estimator.kernel):
-        return _read_matrix(estimator, rows, y, sample_weight)
+    if is_precomputed(settings["kernel"]):
+        return _read_matrix(rows, y, sample_weight)
     if keeps_rows and np.may_share_memory(rows, np.asarray(X)):
         rows = rows.copy()  # the caller may change X later
     default = type(estimator)._default_kernel()
-    kernel = copy.deepcopy(resolve_kernel(estimator, estimator.kernel, default))
-    cache_dir = getattr(estimator, "cache_dir", None)
-    warn_of_unknown(resolve_cache_dir(estimator, cache_dir), kernel)
-    shape = shape_of_rows(kernel, estimator.image_shape, rows.shape[1], given)
-    estimator.image_shape_ = shape
+    as_own = partial(as_kernel, expected=OR_A_MATRIX, usual=default)
+    kernel = copy.deepcopy(settings.read("kernel", as_own))
+    warn_of_unknown(settings.folder, kernel)
+    shape = shape_of_rows(kernel, settings["image_shape"], rows.shape[1], given)
     n_given = len(rows)
     weights, kept = _weigh(sample_weight, rows)
     if len(kept) < n_given:
@@ -218,7 +231,6 @@ def read_new(estimator: Any, X: Any) -> NDArray[Any]:
 
 
 def _read_matrix(
-    estimator: Any,
     gram: NDArray[Any],
     y: NDArray[Any],
     sample_weight: ArrayLike | None,
@@ -229,7 +241,6 @@ def _read_matrix(
             f"matrix K(X, X), got shape {gram.shape!r}."
         )
     require_symmetric(gram)
-    estimator.image_shape_ = None
     weights, kept = _weigh(sample_weight, gram)
     training = Training(kept, len(gram), (0.0, np.inf))
     if len(kept) < len(gram):

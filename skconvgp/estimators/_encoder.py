@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -18,9 +19,10 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from skconvgp._ambient import public
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.engine import Placement, compute_at, host_values, to_numpy, to_tensor
-from skconvgp.estimators._callbacks import with_callbacks
+from skconvgp.estimators._callbacks import FitTasks, with_callbacks
 from skconvgp.estimators._doors import read_new
 from skconvgp.estimators._encoder_fit import (
+    FittedEncoder,
     fit_encoder,
     inputs_for,
     logits_in_blocks,
@@ -30,10 +32,10 @@ from skconvgp.estimators._encoder_samples import read_coded_samples
 from skconvgp.estimators._encoder_settings import read_encoder_settings
 from skconvgp.estimators._labels import most_probable
 from skconvgp.estimators._public_fit import public_fit
-from skconvgp.estimators._resolve import DTYPES
 from skconvgp.estimators._scale import warn_of_scale
 from skconvgp.estimators._trained import TrainedEstimator
-from skconvgp.estimators.compute._resources import find_device
+from skconvgp.estimators.settings._checks import DTYPES
+from skconvgp.estimators.settings._compute import Compute
 from skconvgp.networks import Encoder
 
 
@@ -286,10 +288,12 @@ class BinaryEncoder(
         self : BinaryEncoder
             The fitted transformer.
         """
-        settings = read_encoder_settings(self)
+        settings = read_encoder_settings(Compute.of(self))
         samples = read_coded_samples(self, X, y, settings)
-        fit_encoder(self, settings, samples)
-        return self
+        fitted = fit_encoder(settings, samples, partial(FitTasks, self))
+        self._n_features_out = settings.n_bits
+        self._mean_squares = samples.mean_squares
+        return self._take(fitted)
 
     @public
     def transform(self, X: Any) -> NDArray[np.uint8]:
@@ -348,7 +352,7 @@ class BinaryEncoder(
         check_is_fitted(self)
         outputs = self.head_.outputs(self._checked(codes))
         if hasattr(self, "classes_"):
-            return most_probable(self, outputs)
+            return most_probable(self.classes_, outputs)
         return outputs[:, 0] if self.head_.is_single else outputs
 
     def __sklearn_tags__(self) -> Tags:
@@ -356,6 +360,16 @@ class BinaryEncoder(
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = []
         return tags
+
+    def _take(self, fitted: FittedEncoder) -> Self:
+        """Publish a fit."""
+        self.encoder_, self.head_ = fitted.values, fitted.head
+        self.loss_curve_ = np.array(fitted.losses)
+        self.n_iter_ = len(fitted.losses)
+        self.device_ = str(fitted.placement.device)
+        self.dtype_ = str(fitted.dtype).removeprefix("torch.")
+        self._encoder = fitted.encoder
+        return self
 
     def _logits(self, X: Any) -> FloatArray:
         """Return the outputs (n, n_bits) of the encoder."""
@@ -371,7 +385,7 @@ class BinaryEncoder(
             blocks = logits_in_blocks(self._encoder, values, inputs)
             return np.concatenate([to_numpy(block) for block in blocks])
 
-        return compute_at(find_device(self, is_fitted=True), compute)
+        return compute_at(Compute.of(self).placement(is_fitted=True), compute)
 
     def _checked(self, codes: ArrayLike) -> NDArray[np.uint8]:
         """Return codes as bytes."""

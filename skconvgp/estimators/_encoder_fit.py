@@ -40,9 +40,7 @@ from skconvgp.estimators._encoder_settings import (
     SCORE,
     STRAIGHT_THROUGH,
     EncoderSettings,
-    require_draws,
 )
-from skconvgp.estimators._resolve import AUTO, reject, resolve_dtype
 from skconvgp.estimators._training import (
     EPOCH,
     hold_out,
@@ -50,10 +48,9 @@ from skconvgp.estimators._training import (
     made_module,
     require_outputs,
 )
-from skconvgp.estimators._validation import make_generator
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._progress import ProgressLine
-from skconvgp.estimators.compute._resources import find_device, require_device
+from skconvgp.estimators.settings._checks import AUTO
 from skconvgp.kernels._feature_maps import KernelSource
 from skconvgp.networks import (
     LEAST_SIDE,
@@ -97,9 +94,10 @@ LARGEST_CONSTANT = 0.5
 
 
 @dataclass(frozen=True)
-class _Fitted:
+class FittedEncoder:
     """Result of a fit, on the host."""
 
+    encoder: Encoder
     values: dict[str, NDArray[Any]]
     head: CodeHead
     losses: list[float]
@@ -108,16 +106,18 @@ class _Fitted:
     n_constant: int
 
 
-def fit_encoder(estimator: Any, settings: EncoderSettings, data: CodedSamples) -> None:
-    """Train the encoder, refit the head, and set the fitted attributes."""
-    require_device(estimator)
+def fit_encoder(
+    settings: EncoderSettings, data: CodedSamples, begin: Callable[[], FitTasks]
+) -> FittedEncoder:
+    """Train the encoder, and refit the head; `begin` is called when all is checked."""
+    settings.given.require_device()
     require_bits(settings, data)
-    placement = find_device(estimator, step_bytes(settings, data), is_fitted=False)
+    placement = settings.given.placement(step_bytes(settings, data))
     require_step(settings, data, placement)
-    seed = make_generator(estimator.random_state).initial_seed()
-    encoder, start = _make_encoder(estimator, settings, data, seed)
-    work = _Work(estimator, settings, data, encoder, start, seed)
-    tasks = FitTasks(estimator)
+    seed = settings.given.generator().initial_seed()
+    encoder, start = _make_encoder(settings, data, seed)
+    work = _Work(settings, data, encoder, start, seed)
+    tasks = begin()
     verbose = 0 if tasks.is_watched else settings.verbose
     progress = ProgressLine("codes", verbose, "epochs")
 
@@ -129,13 +129,7 @@ def fit_encoder(estimator: Any, settings: EncoderSettings, data: CodedSamples) -
         fitted = compute_at(placement, partial(work.fit, watch=watch))
     tasks.end()
     _judge_bits(fitted.n_constant, settings)
-    estimator.encoder_, estimator.head_ = fitted.values, fitted.head
-    estimator.loss_curve_ = np.array(fitted.losses)
-    estimator.n_iter_ = len(fitted.losses)
-    estimator.device_ = str(fitted.placement.device)
-    estimator.dtype_ = str(fitted.dtype).removeprefix("torch.")
-    estimator._encoder, estimator._n_features_out = encoder, settings.n_bits
-    estimator._mean_squares = data.mean_squares
+    return fitted
 
 
 def inputs_for(encoder: Encoder, rows: NDArray[Any], shape: Any) -> Tensor:
@@ -161,25 +155,24 @@ class _Work:
 
     def __init__(
         self,
-        estimator: Any,
         settings: EncoderSettings,
         data: CodedSamples,
         encoder: Encoder,
         start: dict[str, Tensor],
         seed: int,
     ) -> None:
-        self._estimator, self._settings, self._data = estimator, settings, data
+        self._settings, self._data = settings, data
         self._encoder, self._start, self._seed = encoder, start, seed
 
-    def fit(self, placement: Placement, watch: Callable[[Epoch], bool]) -> _Fitted:
+    def fit(
+        self, placement: Placement, watch: Callable[[Epoch], bool]
+    ) -> FittedEncoder:
         """Return the result of a fit on a device."""
         require_step(self._settings, self._data, placement)
         # A fresh generator, for the case that another device begins again.
         generator = torch.Generator().manual_seed(self._seed)
         device, settings, data = placement.device, self._settings, self._data
-        dtype = resolve_dtype(
-            self._estimator, self._estimator.dtype, device, backend="torch"
-        )
+        dtype = settings.given.dtype(device)
         inputs = inputs_for(self._encoder, data.rows, data.image_shape).to(device)
         values = {name: one.to(device, dtype) for name, one in self._start.items()}
         features = self._features(values, inputs, generator)
@@ -198,7 +191,9 @@ class _Work:
         head = self._head(features, codes)
         n_constant = int((codes == codes[:1]).all(0).sum())
         arrays = {name: to_numpy(one) for name, one in values.items()}
-        return _Fitted(arrays, head, trained.losses, placement, dtype, n_constant)
+        return FittedEncoder(
+            self._encoder, arrays, head, trained.losses, placement, dtype, n_constant
+        )
 
     def _train(
         self,
@@ -281,7 +276,7 @@ class _Work:
         has_mean = features.mean(like.new_zeros(1, settings.n_bits)) is not None
         if gradient == AUTO:
             gradient = ANALYTIC if has_mean else SCORE
-            require_draws(self._estimator, settings, gradient)
+            settings.require_draws(gradient)
         if gradient in (SCORE, ISOLATED):
             sampled = Score if gradient == SCORE else Isolated
             return sampled(settings.n_draws, settings.baseline)
@@ -297,7 +292,7 @@ class _Work:
                 f"head={settings.kernel!r}: the mean features of random bits are known "
                 "for 'optical', optical(2) and dot_product()"
             )
-            reject(self._estimator, "gradient", expected, gradient)
+            settings.given.reject("gradient", expected, gradient)
         return Analytic()
 
     def _head(self, features: CodeFeatures, codes: Tensor) -> CodeHead:
@@ -338,7 +333,7 @@ def _judge_bits(n_constant: int, settings: EncoderSettings) -> None:
 
 
 def _make_encoder(
-    estimator: Any, settings: EncoderSettings, data: CodedSamples, seed: int
+    settings: EncoderSettings, data: CodedSamples, seed: int
 ) -> tuple[Encoder, dict[str, Tensor]]:
     """Return the encoder, and the parameters that training begins with."""
     shape, n_bits, made = data.image_shape, settings.n_bits, settings.encoder
@@ -357,10 +352,10 @@ def _make_encoder(
         logits = torch.cat(list(logits_in_blocks(encoder, values, images)))
         return encoder, encoder.balanced(values, logits)
     make = partial(seeded, made, seed)
-    module = made_module(estimator, "encoder", make).to(torch.float64).eval()
+    module = made_module(settings.given, "encoder", make).to(torch.float64).eval()
     of_module = ModuleEncoder(module, is_spatial=max(shape[1:]) > 1)
     inputs = inputs_for(of_module, np.asarray(data.rows[:2], np.float64), shape)
-    require_outputs(estimator, "encoder", module, inputs, n_bits, "bit")
+    require_outputs(settings.given, "encoder", module, inputs, n_bits, "bit")
     return of_module, _values(module)
 
 

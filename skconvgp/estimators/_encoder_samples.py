@@ -22,11 +22,11 @@ from skconvgp.estimators._labels import (
     require_classes,
     require_one_kind,
 )
-from skconvgp.estimators._resolve import AUTO
 from skconvgp.estimators._scale import mean_squares
 from skconvgp.estimators._targets import scale_targets, target_columns
 from skconvgp.estimators._validation import random_source, read_shape
 from skconvgp.estimators._warn import warn_caller
+from skconvgp.estimators.settings._checks import AUTO
 from skconvgp.networks import LINEAR, ClassLosses, SampleLosses, SquareLosses
 
 # Different numbers that "auto" reads as classes without a warning.

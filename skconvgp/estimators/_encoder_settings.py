@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from skconvgp._settings import is_number
-from skconvgp.estimators._resolve import (
-    AUTO,
-    is_kernel,
-    reject,
-    resolve_count,
-    resolve_flag,
-    resolve_verbose,
-    resolve_word,
-)
 from skconvgp.estimators._training import (
     A_MAKER,
+    as_held_out,
+    as_training_rate,
     makes_modules,
-    resolve_positive,
-    resolve_validation,
 )
+from skconvgp.estimators.settings._checks import (
+    AUTO,
+    Given,
+    as_count,
+    as_flag,
+    as_positive,
+    is_kernel,
+    word_of,
+)
+from skconvgp.estimators.settings._compute import Compute
 from skconvgp.kernels import Kernel, optical
 from skconvgp.networks import ENCODERS, RESNET, Schedule
 
@@ -39,6 +40,7 @@ PATIENCE = 10
 class EncoderSettings:
     """Checked settings of `BinaryEncoder`."""
 
+    given: Compute  # the settings as they were given
     n_bits: int
     encoder: str | Callable[[], object]  # name of the encoder, or what makes its module
     # Kernel whose random features the head reads, if there is no function.
@@ -57,86 +59,73 @@ class EncoderSettings:
     schedule: Schedule  # epochs, rate and batches
     verbose: int
 
+    def require_draws(self, gradient: str) -> None:
+        """Raise a ValueError if a gradient needs more random codes of a sample."""
+        is_sampled = gradient in (SCORE, ISOLATED)
+        if is_sampled and self.baseline and self.n_draws < 2:
+            expected = "an int >= 2 with baseline=True, the mean of the other draws"
+            self.given.reject("n_draws", expected)
 
-def read_encoder_settings(owner: Any) -> EncoderSettings:
+
+def read_encoder_settings(given: Compute) -> EncoderSettings:
     """Return the settings of an estimator; raise a ValueError for wrong ones."""
-    kernel, function = _head(owner)
-    batch_size = resolve_count(owner, "batch_size", owner.batch_size)
+    kernel, function = _head(given)
+    batch_size = given.read("batch_size", as_count)
+    as_penalty = partial(as_positive, allows_zero=True)
+    fraction = given.read("validation_fraction", as_held_out)
+    usual_rate = RATE_OF_RESNET if given["encoder"] == RESNET else RATE
     settings = EncoderSettings(
-        n_bits=resolve_count(owner, "n_bits", owner.n_bits),
-        encoder=_encoder(owner),
+        given=given,
+        n_bits=given.read("n_bits", as_count),
+        encoder=_encoder(given),
         kernel=kernel,
         function=function,
-        n_features=resolve_count(owner, "n_features", owner.n_features),
-        gradient=resolve_word(owner, "gradient", owner.gradient, GRADIENTS),
-        n_draws=resolve_count(owner, "n_draws", owner.n_draws),
-        baseline=resolve_flag(owner, "baseline", owner.baseline),
+        n_features=given.read("n_features", as_count),
+        gradient=given.read("gradient", word_of(GRADIENTS)),
+        n_draws=given.read("n_draws", as_count),
+        baseline=given.read("baseline", as_flag),
         penalties=(
-            resolve_positive(owner, "alpha_encoder", allows_zero=True),
-            resolve_positive(owner, "alpha_head", allows_zero=True),
+            given.read("alpha_encoder", as_penalty),
+            given.read("alpha_head", as_penalty),
         ),
-        validation_fraction=resolve_validation(owner),
-        target_type=resolve_word(
-            owner, "target_type", owner.target_type, (AUTO, CLASSES, NUMBERS)
-        ),
+        validation_fraction=fraction if given.read("early_stopping", as_flag) else 0.0,
+        target_type=given.read("target_type", word_of((AUTO, CLASSES, NUMBERS))),
         batch_size=batch_size,
         schedule=Schedule(
-            resolve_count(owner, "max_iter", owner.max_iter),
-            _learning_rate(owner),
+            given.read("max_iter", as_count),
+            given.read("learning_rate", partial(as_training_rate, usual=usual_rate)),
             batch_size,
             look_every=1,
             patience=PATIENCE,
         ),
-        verbose=resolve_verbose(owner, owner.verbose),
+        verbose=given.verbose,
     )
-    _require_consistent(owner, settings)
+    if function is not None and settings.gradient in (ANALYTIC, STRAIGHT_THROUGH):
+        expected = (
+            "'auto', 'score', 'isolated' or 'feedback' with a function as `head`, "
+            "which has no derivatives"
+        )
+        given.reject("gradient", expected)
+    settings.require_draws(settings.gradient)
     return settings
 
 
-def _learning_rate(owner: Any) -> float:
-    rate = owner.learning_rate
-    if isinstance(rate, str) and rate == AUTO:
-        return RATE_OF_RESNET if owner.encoder == RESNET else RATE
-    if not is_number(rate):
-        reject(owner, "learning_rate", "'auto' or a finite number > 0", rate)
-    return float(rate)
-
-
-def _encoder(owner: Any) -> Any:
-    encoder = owner.encoder
+def _encoder(given: Given) -> Any:
+    encoder = given["encoder"]
     is_word = isinstance(encoder, str) and encoder in ENCODERS
     if not (is_word or makes_modules(encoder)):
         words = ", ".join(map(repr, ENCODERS))
-        reject(owner, "encoder", f"{words} or {A_MAKER}", encoder)
+        given.reject("encoder", f"{words} or {A_MAKER}")
     return encoder
 
 
-def _head(owner: Any) -> tuple[Kernel, Callable[[Any], Any] | None]:
-    head, usual = owner.head, optical(centered=True)
+def _head(given: Given) -> tuple[Kernel, Callable[[Any], Any] | None]:
+    head, usual = given["head"], optical(centered=True)
     if isinstance(head, str) and head == OPTICAL:
         return usual, None
     if is_kernel(head):
         return head, None
     if not callable(head) or isinstance(head, type):
         expected = "'optical', a kernel of skconvgp.kernels or a function of codes"
-        reject(owner, "head", expected, head)
+        given.reject("head", expected)
     return usual, head
-
-
-def _require_consistent(owner: Any, settings: EncoderSettings) -> None:
-    gradient = settings.gradient
-    if settings.function is not None and gradient in (ANALYTIC, STRAIGHT_THROUGH):
-        expected = (
-            "'auto', 'score', 'isolated' or 'feedback' with a function as `head`, "
-            "which has no derivatives"
-        )
-        reject(owner, "gradient", expected, gradient)
-    require_draws(owner, settings, gradient)
-
-
-def require_draws(owner: Any, settings: EncoderSettings, gradient: str) -> None:
-    """Raise a ValueError if a gradient needs more random codes of a sample."""
-    is_sampled = gradient in (SCORE, ISOLATED)
-    if is_sampled and settings.baseline and settings.n_draws < 2:
-        expected = "an int >= 2 with baseline=True, the mean of the other draws"
-        reject(owner, "n_draws", expected, settings.n_draws)

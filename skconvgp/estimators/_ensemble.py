@@ -30,9 +30,9 @@ from skconvgp.estimators._mixture_weights import (
     weights_by_stacking,
 )
 from skconvgp.estimators._public_fit import public_fit
-from skconvgp.estimators._resolve import reject, resolve_word
 from skconvgp.estimators._validation import check_weights
 from skconvgp.estimators._warn import ask_each
+from skconvgp.estimators.settings._checks import Given, word_of
 
 # Method of an estimator that each kind of weights needs.
 NEEDED = {"stacking": "loo_predict_proba", "evidence": "log_marginal_likelihood"}
@@ -192,7 +192,7 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
         self : object
             The fitted estimator.
         """
-        kind = resolve_word(self, "weights", self.weights, NEEDED)
+        kind = Given.of(self).read("weights", word_of(NEEDED))
         named = self._require_candidates(NEEDED[kind])
         labels = column_or_1d(host_values(y, "y"), warn=True)
         fitted = _fit_each(named, X, labels, sample_weight)
@@ -216,7 +216,8 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
         labels : ndarray of shape (n,)
             Labels.
         """
-        return most_probable(self, self.predict_proba(X))
+        probabilities = self.predict_proba(X)
+        return most_probable(self.classes_, probabilities)
 
     @public
     def score(
@@ -363,7 +364,8 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
         labels : ndarray of shape (n_samples,)
             Labels.
         """
-        return most_probable(self, self.loo_predict_proba())
+        probabilities = self.loo_predict_proba()
+        return most_probable(self.classes_, probabilities)
 
     @public
     def loo_predict_proba(self) -> FloatArray:
@@ -392,7 +394,7 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
         wrong = [pair for pair in pairs if not _is_pair(pair)]
         if wrong or not pairs:
             expected = "a list of one (name, estimator or kernel) tuple or more"
-            reject(self, "estimators", expected, wrong[0] if wrong else given)
+            Given.of(self).reject("estimators", expected, *wrong[:1])
         self._validate_names([name for name, _ in given])
         named = dict(zip([name for name, _ in given], _instances(given), strict=True))
         for name, one in named.items():

@@ -1,17 +1,16 @@
-"""From training samples to a fitted process: plan, learn, fit, publish."""
+"""From training samples to a fitted process: plan, learn, fit."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from skconvgp._protocols import Step
+from skconvgp._protocols import Solver, Step
 from skconvgp.estimators._augmenting import augmented
 from skconvgp.estimators._callbacks import FitTasks
 from skconvgp.estimators._doors import Samples
-from skconvgp.estimators._gp import BaseGP
 from skconvgp.estimators._searches import (
     evidence_search,
     flow_search,
@@ -20,8 +19,8 @@ from skconvgp.estimators._searches import (
     warn_of_slow_derivatives,
 )
 from skconvgp.estimators._series import warn_of_prior
-from skconvgp.estimators._settings import settings_of
 from skconvgp.estimators.compute._resources import EstimatorResources
+from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.flows import FlowResult
 from skconvgp.flows._kernel_search import (
     NOISE_START,
@@ -31,121 +30,110 @@ from skconvgp.flows._kernel_search import (
 )
 from skconvgp.flows._landscape import NOISE_LABEL
 from skconvgp.flows._local_search import LocalSearch
-from skconvgp.processes import Parts, Planner, Problem
+from skconvgp.processes import Fitted, Parts, Planner, Problem, Run
 
 STEP = "flow step"
 
 
+@dataclass(frozen=True)
+class Result:
+    """A fit, for an estimator to publish."""
+
+    fitted: Fitted
+    run: Run  # how it was computed
+    report: dict[str, Any]  # further fields of the report, by name
+    solver: Solver[Any] | None = None  # if there was a choice
+    search: FlowResult | None = None  # for the kernel
+
+
 def fit_process(
-    estimator: Any, problem: Problem, samples: Samples, parts: Parts
-) -> None:
+    settings: GPSettings, problem: Problem, samples: Samples, parts: Parts
+) -> Result:
     """Fit a process, with the kernel that `optimizer` chooses on all samples.
 
-    Parameters
-    ----------
-    estimator : BaseGP
-        Provides the settings, and gets the fitted attributes.
-    problem : Problem
-        The problem to fit.
-    samples : Samples
-        Its samples, as they were given.
-    parts : Parts
-        The parts of the process.
+    The samples of the problem are as they were given.
     """
-    problem, samples = augmented(estimator, problem, samples, parts)
-    estimator.__dict__.pop("optimizer_result_", None)  # of another fit
-    search = evidence_search(estimator, problem, samples.prior, parts)
+    problem, samples = augmented(settings, problem, samples, parts)
+    search = evidence_search(settings, problem, samples.prior, parts)
     if search is None:
-        _fit(estimator, problem, samples, parts)
-        return
-    learned, result = _learn(estimator, problem, samples, parts, search)
-    warn_of_bounds(estimator, result.at_bounds)
-    _fit(estimator, problem, samples, parts, learned)
-    estimator.optimizer_result_ = result
+        return _fit(settings, problem, samples, parts)
+    learned, found, reason = _learn(settings, problem, samples, parts, search)
+    warn_of_bounds(settings.owner, found.at_bounds)
+    result = _fit(settings, problem, samples, parts, learned, reason)
+    return replace(result, search=found)
 
 
 def fit_flows(
-    estimator: Any,
+    settings: GPSettings,
     problem: Problem,
     samples: Samples,
     parts: Parts,
-    finish: Callable[[Any], object] | None = None,
+    tasks: FitTasks,
+    take: Callable[[Any, Samples, Result], object],
 ) -> None:
-    """Learn a kernel on batches, and fit a process.
+    """Learn a kernel on batches, and let the estimator of the tasks take the process.
 
-    Parameters
-    ----------
-    estimator, problem, samples, parts : object
-        As in `fit_process`.
-    finish : callable, optional
-        Sets the attributes that follow from the process, for the estimator and for the
-        models that callbacks see.
+    The first parameters are those of `fit_process`. The tasks are told of each step,
+    with the attributes of a copy of the estimator that stops there.
     """
-    tasks = FitTasks(estimator)
 
     def watch(step: Step) -> bool:
         def fitted() -> dict[str, Any]:
-            model = copy.copy(estimator)
             # The copy must not advance the random state of the fit.
-            model.random_state = copy.deepcopy(estimator.random_state)
-            kernel = samples.prior.kernel_prior.kernel
-            learned = search.learned_at(kernel, step.theta)
-            _fit(model, problem, samples, parts, learned)
-            if finish is not None:
-                finish(model)
+            apart = settings.but(random_state=copy.deepcopy(settings["random_state"]))
+            learned = search.learned_at(samples.prior.kernel_prior.kernel, step.theta)
+            model = tasks.copy()
+            take(model, samples, _fit(apart, problem, samples, parts, learned))
             return dict(vars(model))
 
         return tasks.step(STEP, reconstruction_attributes=fitted)
 
     search = flow_search(
-        estimator, problem, samples.prior, watch, is_watched=tasks.is_watched
+        settings, problem, samples.prior, watch, is_watched=tasks.is_watched
     )
-    learned, result = _learn(estimator, problem, samples, parts, search)
-    _fit(estimator, problem, samples, parts, learned)
-    if finish is not None:
-        finish(estimator)
-    ended = result.at_bounds
-    if estimator.noise_variance_ != learned.usual_noise:
-        ended.pop(NOISE_LABEL, None)  # the process chose another noise
-    warn_of_bounds(estimator, ended)
-    estimator.flow_result_ = result
+    learned, found, reason = _learn(settings, problem, samples, parts, search)
+    result = _fit(settings, problem, samples, parts, learned, reason)
+    if result.fitted.process.model.noise != learned.usual_noise:
+        found.at_bounds.pop(NOISE_LABEL, None)  # the process chose another noise
+    take(tasks.estimator, samples, replace(result, search=found))
+    warn_of_bounds(settings.owner, found.at_bounds)
     tasks.end()
 
 
 def _learn(
-    estimator: Any,
+    settings: GPSettings,
     problem: Problem,
     samples: Samples,
     parts: Parts,
     search: EvidenceSearch | FlowSearch | LocalSearch,
-) -> tuple[Learned, FlowResult]:
-    """Run a search; warn if it failed."""
+) -> tuple[Learned, FlowResult, str]:
+    """Run a search; warn if it failed. The text is why the data chose no noise."""
     prior, known = samples.prior.kernel_prior, None
-    warn_of_slow_derivatives(estimator, prior)
-    planner = Planner(prior, parts, EstimatorResources(estimator))
+    warn_of_slow_derivatives(settings, prior)
+    planner = Planner(prior, parts, EstimatorResources(settings))
     if isinstance(search, EvidenceSearch | LocalSearch) and search.keeps_noise:
         known = Learned(prior.kernel, NOISE_START)
-    settings = settings_of(estimator, problem, planner, known, samples.training)
-    learned, result = search.learn(problem.informative, prior, planner, settings)
-    warn_of_result(estimator, search, result)
-    return learned, result
+    start, reason = settings.for_process(problem, planner, known, samples.training)
+    learned, result = search.learn(problem.informative, prior, planner, start)
+    warn_of_result(settings.owner, search, result)
+    return learned, result, reason
 
 
 def _fit(
-    estimator: BaseGP,
+    settings: GPSettings,
     problem: Problem,
     samples: Samples,
     parts: Parts,
     learned: Learned | None = None,
-) -> None:
-    """Fit a process, and publish it."""
-    resources, prior = EstimatorResources(estimator), samples.prior
+    reason: str = "",
+) -> Result:
+    """Fit a process. The text is why the data chose no noise for a search."""
+    resources, prior = EstimatorResources(settings), samples.prior
     if learned is not None:
         prior = replace(prior.kernel_prior, kernel=learned.kernel)
     planner = Planner(prior, parts, resources)
-    settings = settings_of(estimator, problem, planner, learned, samples.training)
-    plan = planner.plan(problem, settings)
+    used, why_not = settings.for_process(problem, planner, learned, samples.training)
+    plan = planner.plan(problem, used)
     warn_of_prior(plan.prior, plan.prior.rows)
     fitted, run = plan.fit(problem, resources)
-    estimator.solver_ = plan.solver
-    estimator._publish(samples.training, fitted, run, resources)
+    return Result(fitted, run, resources.report(why_not or reason), plan.solver)

@@ -2,11 +2,11 @@
 
 from typing import Any, Self
 
-from skconvgp.estimators._callbacks import BaseCallbacks, with_callbacks
+from skconvgp.estimators._callbacks import BaseCallbacks, FitTasks, with_callbacks
 from skconvgp.estimators._classifier import GPClassifier
 from skconvgp.estimators._fitting import fit_flows
 from skconvgp.estimators._public_fit import public_fit
-from skconvgp.estimators._settings import parts_of
+from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.kernels import rbf
 
 
@@ -210,6 +210,7 @@ class KernelFlowsClassifier(BaseCallbacks, GPClassifier):
     """
 
     _default_kernel = rbf
+    _search_name = "flow_result_"
 
     def __init__(
         self,
@@ -276,7 +277,8 @@ class KernelFlowsClassifier(BaseCallbacks, GPClassifier):
         self : object
             The fitted estimator.
         """
-        problem, samples = self._read_labels(X, y, None)
-        parts = parts_of(self, self._label_models, keeps_left_out=self._calibrates)
-        fit_flows(self, problem, samples, parts, finish=GPClassifier._calibrate)
+        settings, take = GPSettings.of(self), GPClassifier._take
+        problem, samples = self._read_labels(settings, X, y, None)
+        parts = settings.parts(self._label_models, keeps_left_out=self._calibrates)
+        fit_flows(settings, problem, samples, parts, FitTasks(self), take)
         return self

@@ -2,11 +2,11 @@
 
 from typing import Any, Self
 
-from skconvgp.estimators._callbacks import BaseCallbacks, with_callbacks
+from skconvgp.estimators._callbacks import BaseCallbacks, FitTasks, with_callbacks
 from skconvgp.estimators._fitting import fit_flows
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._regressor import GPRegressor
-from skconvgp.estimators._settings import parts_of
+from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.kernels import rbf
 
 
@@ -195,6 +195,7 @@ class KernelFlowsRegressor(BaseCallbacks, GPRegressor):
     """
 
     _default_kernel = rbf
+    _search_name = "flow_result_"
 
     def __init__(
         self,
@@ -261,6 +262,7 @@ class KernelFlowsRegressor(BaseCallbacks, GPRegressor):
         self : object
             The fitted estimator.
         """
-        problem, samples = self._read_targets(X, y, None)
-        fit_flows(self, problem, samples, parts_of(self))
+        settings, take = GPSettings.of(self), GPRegressor._take
+        problem, samples = self._read_targets(settings, X, y, None)
+        fit_flows(settings, problem, samples, settings.parts(), FitTasks(self), take)
         return self

@@ -15,17 +15,19 @@ from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.engine import Placement, compute_at, host_values, to_numpy
 from skconvgp.estimators._doors import Training, new_rows, read_new
 from skconvgp.estimators._fact_warnings import warn_of_facts
+from skconvgp.estimators._fitting import Result
 from skconvgp.estimators._given import host_samples
 from skconvgp.estimators._kernel_estimator import KernelEstimator
 from skconvgp.estimators._landmarks import warn_of_uncovered_classes
 from skconvgp.estimators._report import FitReport, peak_memory
-from skconvgp.estimators._resolve import PRECOMPUTED
 from skconvgp.estimators._scale import warn_of_scale
 from skconvgp.estimators._series import warn_of_prior
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._resources import EstimatorResources
+from skconvgp.estimators.settings._checks import PRECOMPUTED
+from skconvgp.estimators.settings._compute import Compute
 from skconvgp.kernels import Kernel
-from skconvgp.processes import Fitted, FittedProcess, Latent, LeftOutValues, Run
+from skconvgp.processes import FittedProcess, Latent, LeftOutValues
 
 Value = TypeVar("Value")
 
@@ -35,6 +37,7 @@ class BaseGP(KernelEstimator):
 
     # Whether draws need a fit, because the prior follows from training samples.
     _needs_fit: ClassVar[bool] = False
+    _search_name: ClassVar[str] = "optimizer_result_"  # what a search is published as
 
     amplitude: object
     random_state: Any
@@ -57,23 +60,23 @@ class BaseGP(KernelEstimator):
     @property
     def kernel_(self) -> Kernel | str:
         """The kernel used, or "precomputed"."""
-        prior = self._fitted.prior.kernel_prior
+        prior = process_of(self).prior.kernel_prior
         return PRECOMPUTED if prior is None else prior.kernel
 
     @property
     def pool_(self) -> int:
         """Side of the squares of pixels that the kernel averages first."""
-        return self._fitted.prior.pool
+        return process_of(self).prior.pool
 
     @property
     def noise_variance_(self) -> float:
         """The relative noise variance used."""
-        return self._fitted.model.noise
+        return process_of(self).model.noise
 
     @property
     def amplitude_(self) -> float | FloatArray:
         """Mean prior variance of the latent functions; an array if they differ."""
-        model = self._fitted.model
+        model = process_of(self).model
         values = model.amplitude * model.scale**2
         return float(values[0]) if (values == values[0]).all() else values
 
@@ -92,19 +95,11 @@ class BaseGP(KernelEstimator):
     @property
     def X_train_(self) -> NDArray[Any] | None:
         """Training inputs that new ones are compared with."""
-        return self._fitted.prior.kept_rows
-
-    @property
-    def _fitted(self) -> FittedProcess:
-        """The fitted process; an AttributeError before `fit`."""
-        try:
-            return self._process
-        except AttributeError:
-            raise AttributeError(f"{type(self).__name__} is not fitted yet.") from None
+        return process_of(self).prior.kept_rows
 
     def _unless_neighbors(self, name: str, get: Callable[[Any], Value]) -> Value:
         """Return an attribute that a process of nearest neighbours does not have."""
-        process = self._fitted
+        process = process_of(self)
         if not hasattr(process, "dual"):
             raise AttributeError(
                 f"{type(self).__name__} has no {name!r}: each sample "
@@ -212,21 +207,21 @@ class BaseGP(KernelEstimator):
         ]
         return parts[0] if weights is not None else np.stack(parts, axis=1)
 
-    def _publish(
-        self,
-        training: Training,
-        fitted: Fitted,
-        run: Run,
-        resources: EstimatorResources,
-    ) -> None:
+    def _publish(self, training: Training, result: Result) -> None:
         """Set the attributes that follow from a fit, and warn of its facts."""
+        fitted, run = result.fitted, result.run
         process, record = fitted.process, fitted.record
         basis = process.prior.report(run)
         self._process, self._training = process, training.take(fitted.used)
         self.backend_ = basis.backend
         self.dtype_ = str(basis.dtype).removeprefix("torch.")
         self.device_ = str(run.placement.device)
-        self.__dict__.pop("landmark_indices_", None)  # of another fit
+        for name in ("landmark_indices_", self._search_name):  # of another fit
+            self.__dict__.pop(name, None)
+        if result.solver is not None:
+            self.solver_ = result.solver
+        if result.search is not None:
+            setattr(self, self._search_name, result.search)
         if fitted.landmarks is not None:
             self.landmark_indices_ = fitted.landmarks
         n_read = sum(cache.n_pairs_read for cache in run.caches)
@@ -240,17 +235,17 @@ class BaseGP(KernelEstimator):
             backend=self.backend_,
             backend_reason=basis.backend_reason,
             device_reason=run.placement.reason,
-            dtype_reason=resources.dtype_reason,
             instruction_set=basis.instruction_set,
             device=self.device_,
             dtype=self.dtype_,
             peak_memory=peak_memory(),
             n_position_pairs=basis.n_position_pairs,
-            noise_reason=self.__dict__.pop("_noise_reason", ""),
-            **{"kernel_reason": self._kernel_reason()} | record.report,
+            **{"kernel_reason": self._kernel_reason()} | record.report | result.report,
         )
         warn_of_facts(record.facts)
-        warn_of_uncovered_classes(self, training, fitted)
+        if training.codes is not None:
+            completion = getattr(self, "completion", self)
+            warn_of_uncovered_classes(self.classes_, completion, training, fitted)
 
     def _kernel_reason(self) -> str:
         """Return why the default kernel may suit the samples badly, if it may."""
@@ -265,7 +260,7 @@ class BaseGP(KernelEstimator):
 
     def _resources(self) -> EstimatorResources:
         """Return the resources that predictions may use."""
-        return EstimatorResources(self, self._fitted.prior)
+        return EstimatorResources(Compute.of(self), process_of(self).prior)
 
     def _read_new(self, X: Any) -> NDArray[Any]:
         """Return new samples as rows; warn if their scale differs from `fit`."""
@@ -362,3 +357,11 @@ class BaseGP(KernelEstimator):
             return to_numpy(prior.gram_of(rows, run, unit, dtype))
 
         return compute_at(resources.placement(0), evaluate)
+
+
+def process_of(gp: BaseGP) -> FittedProcess:
+    """Return the process of an estimator; raise an AttributeError before `fit`."""
+    try:
+        return gp._process
+    except AttributeError:
+        raise AttributeError(f"{type(gp).__name__} is not fitted yet.") from None

@@ -14,7 +14,7 @@ from skconvgp._protocols import Expansion, LinkLikelihood
 from skconvgp.estimators._doors import Training
 from skconvgp.estimators._fact_warnings import warn_of_facts
 from skconvgp.estimators._labels import distinct_labels
-from skconvgp.estimators._resolve import LIKELIHOODS
+from skconvgp.estimators.settings._checks import LIKELIHOODS
 from skconvgp.likelihoods import Gaussian
 from skconvgp.processes import Process, Record
 

@@ -7,6 +7,7 @@ from sklearn.utils.metaestimators import available_if
 
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._classifier import GPClassifier
+from skconvgp.estimators._gp import process_of
 from skconvgp.estimators._growing import first_classes, require_same_classes
 from skconvgp.estimators._images import (
     fit_images,
@@ -17,6 +18,7 @@ from skconvgp.estimators._images import (
 from skconvgp.estimators._labels import as_labels
 from skconvgp.estimators._patches import extend_with_images, read_more_images
 from skconvgp.estimators._public_fit import public_fit
+from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.kernels import Kernel
 
 
@@ -337,19 +339,20 @@ class ImageClassifier(GPClassifier):
         sample_weight: ArrayLike | None,
         classes: NDArray[Any] | None = None,
     ) -> Self:
-        problem, samples = self._read_labels(X, y, sample_weight, classes)
-        models = self._label_models(problem)
-        fit_images(self, problem, samples, models, keeps_left_out=self._calibrates)
-        return self._calibrate()
+        settings = GPSettings.of(self)
+        problem, samples = self._read_labels(settings, X, y, sample_weight, classes)
+        models, keeps = self._label_models(problem), self._calibrates
+        result = fit_images(settings, problem, samples, models, keeps_left_out=keeps)
+        return self._take(samples, result)
 
     _instead = "'gaussian'"
 
     @property
     def parts_(self) -> list[tuple[Any, Kernel]]:
         """Fitted transformer, or None, and kernel of each part used."""
-        return parts_used(self)
+        return parts_used(process_of(self).prior)
 
     @property
     def weights_(self) -> FloatArray:
         """Weights of the parts used."""
-        return weights_used(self)
+        return weights_used(self.fit_report_)

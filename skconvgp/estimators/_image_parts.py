@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
 
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.engine import kernel_shape
-from skconvgp.estimators._resolve import is_auto, is_kernel, reject
 from skconvgp.estimators._validation import warn_of_idle
 from skconvgp.estimators._views import TransformerFit
 from skconvgp.estimators._warn import warn_once
+from skconvgp.estimators.settings._checks import (
+    Given,
+    UnfitError,
+    is_auto,
+    is_kernel,
+)
 from skconvgp.exceptions import ImageShapeWarning
 from skconvgp.image_maps import (
     ChannelComponents,
@@ -48,6 +52,10 @@ N_ANGLES, MOST_SCALES, FEWEST_POSITIONS = 8, 2, 4
 PAIR = 2
 WITH_OPACITY = 4  # channels
 ONLY_RBF = "the only part is rbf()"
+PARTS = (  # that are expected
+    "'auto', 'patches' or a list of kernels and of pairs (transformer or None, "
+    "kernel), of skconvgp.transforms and skconvgp.kernels"
+)
 
 
 def are_patches(parts: object) -> bool:
@@ -55,46 +63,43 @@ def are_patches(parts: object) -> bool:
     return isinstance(parts, str) and parts == PATCHES
 
 
-def resolve_parts(estimator: Any, shape: ImageShape) -> tuple[PartChoice, ...]:
+def read_parts(given: Given, shape: ImageShape) -> tuple[PartChoice, ...]:
     """Return the parts of a sum for images of a shape (c, h, w)."""
-    given = estimator.parts
-    if is_auto(given):
+    parts = given["parts"]
+    if is_auto(parts):
         return _usual_parts(shape)
-    if are_patches(given):
-        return (_patches_alone(estimator, shape),)
-    if not isinstance(given, tuple | list) or not given:
-        _reject_parts(estimator, given)
-    choices = tuple(_part(estimator, one) for one in given)
+    if are_patches(parts):
+        return (_patches_alone(given, shape),)
+    choices = given.read("parts", _as_parts)
     for choice in choices:
         warn_of_idle(choice.kernel)
         if choice.fit_view is None:  # others are checked once their view is fitted
-            _require_kernel(estimator, choice.kernel, shape)
+            _require_kernel(given, choice.kernel, shape)
     return choices
 
 
-def resolve_weights(estimator: Any, n_parts: int) -> FloatArray | None:
+def as_weights(given: Any, n_parts: int) -> FloatArray | None:
     """Return the weights (p,) of the parts, of sum 1; None if they are chosen."""
-    if is_auto(estimator.part_weights):
+    if is_auto(given):
         return None
-    expected = f"'auto' or {n_parts} finite numbers >= 0 that are not all 0"
+    unfit = UnfitError(f"'auto' or {n_parts} finite numbers >= 0 that are not all 0")
     try:
-        weights: FloatArray = np.array(estimator.part_weights, dtype=np.float64)
+        weights: FloatArray = np.array(given, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        reject(estimator, "part_weights", expected, estimator.part_weights)
+        raise unfit from None
     is_usable = weights.shape == (n_parts,) and np.isfinite(weights).all()
     if not is_usable or weights.min() < 0.0 or not weights.any():
-        reject(estimator, "part_weights", expected, estimator.part_weights)
+        raise unfit
     shares: FloatArray = weights / weights.sum()
     return shares
 
 
-def resolve_flips(
-    estimator: Any, shape: ImageShape, *, can_judge: bool
+def as_mirrors(
+    flips: object, shape: ImageShape, *, can_judge: bool
 ) -> tuple[bool, ...]:
     """Return whether mirror images are averaged over; both values if it is chosen."""
-    flips = estimator.flips
     if not isinstance(flips, bool | np.bool_) and not is_auto(flips):
-        reject(estimator, "flips", "'auto', True or False", flips)
+        raise UnfitError("'auto', True or False")
     if shape[2] == 1:  # each is its own mirror image
         return (False,)
     if is_auto(flips):
@@ -112,22 +117,22 @@ def with_flips(kernel: Kernel) -> FlipAverage:
 
 
 def warn_of_kind(
-    estimator: Any, shape: ImageShape, choices: Sequence[PartChoice]
+    given: Given, shape: ImageShape, choices: Sequence[PartChoice]
 ) -> None:
     """Warn of vectors, and of images with a channel that is no colour."""
     channels, *size = shape
     if max(size) == 1:
         spatial = [one.kernel for one in choices if _reads_positions(one)]
-        is_asked_for = estimator.image_shape is None
-        if spatial or (is_auto(estimator.parts) and not is_asked_for):
+        is_asked_for = given["image_shape"] is None
+        if spatial or (is_auto(given["parts"]) and not is_asked_for):
             seen = f"{spatial[0]!r} sees a single pixel" if spatial else ONLY_RBF
             warn_once(
                 f"Rows of X were read as vectors: {seen}. Pass images or set "
-                f"`image_shape`, or take {for_vectors(estimator)}, which is for "
+                f"`image_shape`, or take {for_vectors(given)}, which is for "
                 "vectors.",
                 ImageShapeWarning,
             )
-    elif channels == WITH_OPACITY and is_auto(estimator.parts):
+    elif channels == WITH_OPACITY and is_auto(given["parts"]):
         warn_once(
             f"Images of shape {shape!r} (c, h, w) have the parts of grey images, as "
             "those of colours are for three channels. If the last channel is the "
@@ -168,12 +173,12 @@ def _usual_parts(shape: ImageShape) -> tuple[PartChoice, ...]:
     return pixels, *(_scattered_patches(size, *view) for view in views if view[0])
 
 
-def _patches_alone(estimator: Any, shape: ImageShape) -> PartChoice:
+def _patches_alone(given: Given, shape: ImageShape) -> PartChoice:
     """Return patches of pixels; raise a ValueError for vectors."""
     if max(shape[1:]) == 1:
         raise ValueError(
             f"parts={PATCHES!r} needs images, and each row of X was read as a vector: "
-            f"pass images or set `image_shape`, or take {for_vectors(estimator)}."
+            f"pass images or set `image_shape`, or take {for_vectors(given)}."
         )
     return _pixels(shape)
 
@@ -234,17 +239,24 @@ def _scales_of(size: Sequence[int], most: int = MOST_SCALES) -> int:
     return min(most, positions.bit_length() - 1)
 
 
-def _part(estimator: Any, given: Any) -> PartChoice:
+def _as_parts(parts: object) -> tuple[PartChoice, ...]:
+    """Return the parts that a setting lists."""
+    if not isinstance(parts, tuple | list) or not parts:
+        raise UnfitError(PARTS)
+    return tuple(map(_as_part, parts))
+
+
+def _as_part(given: Any) -> PartChoice:
     """Return a part: a kernel, or a transformer and a kernel."""
     pair = given if isinstance(given, tuple | list) else (None, given)
     if len(pair) != PAIR:
-        _reject_parts(estimator, estimator.parts)
+        raise UnfitError(PARTS)
     transformer, kernel = pair
     is_transformer = transformer is None or (
         hasattr(transformer, "transform") and not isinstance(transformer, type)
     )
     if not is_kernel(kernel) or not is_transformer:
-        _reject_parts(estimator, estimator.parts)
+        raise UnfitError(PARTS)
     name = type(kernel).__name__
     if transformer is None:
         return PartChoice(kernel, name=name)
@@ -252,7 +264,7 @@ def _part(estimator: Any, given: Any) -> PartChoice:
     return PartChoice(kernel, TransformerFit(transformer), name=name)
 
 
-def _require_kernel(estimator: Any, kernel: Kernel, shape: ImageShape) -> None:
+def _require_kernel(given: Given, kernel: Kernel, shape: ImageShape) -> None:
     """Raise a ValueError if a kernel cannot be used on images of a shape."""
     try:
         kernel.check(kernel_shape(kernel, shape))
@@ -261,19 +273,11 @@ def _require_kernel(estimator: Any, kernel: Kernel, shape: ImageShape) -> None:
             raise
         raise ValueError(
             f"{error} Each row of X was read as a vector: pass images or set "
-            f"`image_shape`, or take {for_vectors(estimator)} for vectors."
+            f"`image_shape`, or take {for_vectors(given)} for vectors."
         ) from error
 
 
-def for_vectors(estimator: Any) -> str:
+def for_vectors(given: Given) -> str:
     """Return the estimator that vectors want in place of one of images."""
-    kind = "Classifier" if is_classifier(estimator) else "Regressor"
+    kind = "Classifier" if "likelihood" in given.values else "Regressor"
     return f"ConvNetGP{kind}(rbf())"
-
-
-def _reject_parts(estimator: Any, given: object) -> NoReturn:
-    expected = (
-        "'auto', 'patches' or a list of kernels and of pairs (transformer or None, "
-        "kernel), of skconvgp.transforms and skconvgp.kernels"
-    )
-    reject(estimator, "parts", expected, given)

@@ -6,6 +6,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.metaestimators import available_if
 
 from skconvgp._typing import FloatArray
+from skconvgp.estimators._gp import process_of
 from skconvgp.estimators._images import (
     fit_images,
     has_sums,
@@ -15,6 +16,7 @@ from skconvgp.estimators._images import (
 from skconvgp.estimators._patches import extend_with_images, read_more_images
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._regressor import GPRegressor
+from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.kernels import Kernel
 
 
@@ -256,9 +258,9 @@ class ImageRegressor(GPRegressor):
         self : object
             The fitted estimator.
         """
-        problem, samples = self._read_targets(X, y, sample_weight)
-        fit_images(self, problem, samples)
-        return self
+        settings = GPSettings.of(self)
+        problem, samples = self._read_targets(settings, X, y, sample_weight)
+        return self._take(samples, fit_images(settings, problem, samples))
 
     @available_if(has_sums)  # type: ignore[untyped-decorator]
     @public_fit
@@ -297,9 +299,9 @@ class ImageRegressor(GPRegressor):
     @property
     def parts_(self) -> list[tuple[Any, Kernel]]:
         """Fitted transformer, or None, and kernel of each part used."""
-        return parts_used(self)
+        return parts_used(process_of(self).prior)
 
     @property
     def weights_(self) -> FloatArray:
         """Weights of the parts used."""
-        return weights_used(self)
+        return weights_used(self.fit_report_)

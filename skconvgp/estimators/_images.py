@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,22 +13,23 @@ from skconvgp._tensors import permutation
 from skconvgp._typing import FloatArray
 from skconvgp.engine import to_numpy
 from skconvgp.estimators._doors import Samples
+from skconvgp.estimators._fitting import Result
 from skconvgp.estimators._image_parts import (
     PATCHES,
     are_patches,
+    as_mirrors,
+    as_weights,
     for_vectors,
-    resolve_flips,
-    resolve_parts,
-    resolve_weights,
+    read_parts,
     warn_of_kind,
     with_flips,
 )
-from skconvgp.estimators._noise import can_choose_noise
-from skconvgp.estimators._resolve import is_auto
-from skconvgp.estimators._settings import amplitude_of, noise_of
+from skconvgp.estimators._report import FitReport
 from skconvgp.estimators._views import TransformedView
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._resources import EstimatorResources
+from skconvgp.estimators.settings._checks import Given, is_auto
+from skconvgp.estimators.settings._gp import GPSettings, can_choose_noise
 from skconvgp.kernels import Kernel
 from skconvgp.processes import (
     JUDGED,
@@ -49,47 +51,35 @@ MOST_SUMMED = 8000  # images whose matrix is factorised
 
 
 def fit_images(
-    estimator: Any,
+    settings: GPSettings,
     problem: Problem,
     samples: Samples,
     models: Sequence[LabelModel] = (),
     *,
     keeps_left_out: bool = False,
-) -> None:
+) -> Result:
     """Fit the sum of parts, or patches alone.
 
-    Parameters
-    ----------
-    estimator : BaseGP
-        Has the settings, and gets the fitted attributes.
-    problem : Problem
-        The problem to fit.
-    samples : Samples
-        Its samples, as they were given.
-    models : sequence of LabelModel
-        Models of labels that determine their own noise; they are refused.
-    keeps_left_out : bool, default=False
-        Whether leave-one-out values are used after the fit.
+    The samples of the problem are as they were given. Models of labels that determine
+    their own noise are refused. `keeps_left_out` says whether leave-one-out values are
+    used after the fit.
     """
-    require_common_noise(type(estimator).__name__, models)
-    resources, prior = EstimatorResources(estimator), _reduced(samples.prior)
+    require_common_noise(settings.owner, models)
+    resources, prior = EstimatorResources(settings), _reduced(samples.prior)
     shape = prior.map_shape
-    choices = resolve_parts(estimator, shape)
-    warn_of_kind(estimator, shape, choices)
+    choices = read_parts(settings, shape)
+    warn_of_kind(settings, shape, choices)
     can_judge = can_choose_noise(problem)
-    weights = resolve_weights(estimator, len(choices))
+    as_shares = partial(as_weights, n_parts=len(choices))
+    weights = settings.read("part_weights", as_shares)
     if weights is None and not can_judge:
         weights = np.full(len(choices), 1.0 / len(choices))
-    mirrors = resolve_flips(estimator, shape, can_judge=can_judge)
-    noise = noise_of(
-        estimator,
-        problem,
-        has_labels=False,
-        affords_choice=lambda: True,
-    )
-    settings = Settings(noise, amplitude_of(estimator, samples.training))
-    plan = PartsFit(prior, choices, settings, weights, mirrors, keeps_left_out)
-    why_alone = _why_patches_alone(estimator, plan, resources)
+    as_flips = partial(as_mirrors, shape=shape, can_judge=can_judge)
+    mirrors = settings.read("flips", as_flips)
+    noise, reason = settings.noise_for(problem, has_labels=False)
+    used = Settings(noise, settings.amplitude_for(samples.training))
+    plan = PartsFit(prior, choices, used, weights, mirrors, keeps_left_out)
+    why_alone = _why_patches_alone(settings["parts"], plan, resources)
     if why_alone:
         is_mirrored = _mirrors_patches(plan, problem, resources)
         alone = _only_patches(plan, resources, is_mirrored=is_mirrored)
@@ -100,11 +90,8 @@ def fit_images(
         report |= {"part_names": tuple(choice.name for choice in choices)}
     else:
         fitted, run = plan.plan(resources).fit(problem, resources)
-        why_vectors = _why_vectors(estimator, shape)
-        report = {"parts_reason": why_vectors, "kernel_reason": ""}
-    estimator.solver_ = Cholesky()
-    record = replace(fitted.record, report=fitted.record.report | report)
-    estimator._publish(samples.training, replace(fitted, record=record), run, resources)
+        report = {"parts_reason": _why_vectors(settings, shape), "kernel_reason": ""}
+    return Result(fitted, run, resources.report(reason) | report, Cholesky())
 
 
 def has_sums(estimator: Any) -> bool:
@@ -127,11 +114,10 @@ def has_sums(estimator: Any) -> bool:
     )
 
 
-def parts_used(estimator: Any) -> list[tuple[Any, Kernel]]:
+def parts_used(prior: Any) -> list[tuple[Any, Kernel]]:
     """Return the view of the images, or None, and the kernel of each part."""
-    prior = estimator._fitted.prior
     if not isinstance(prior, PartsPrior):
-        return [(None, estimator.kernel_)]
+        return [(None, prior.kernel_prior.kernel)]
     return [
         (
             part.view.transformer
@@ -143,9 +129,9 @@ def parts_used(estimator: Any) -> list[tuple[Any, Kernel]]:
     ]
 
 
-def weights_used(estimator: Any) -> FloatArray:
-    """Return the weights of the parts of a fitted estimator that are not 0."""
-    weights = np.array(estimator.fit_report_.part_weights)
+def weights_used(report: FitReport) -> FloatArray:
+    """Return the weights of the parts that are not 0."""
+    weights = np.array(report.part_weights)
     return weights[weights > 0.0]
 
 
@@ -164,22 +150,22 @@ def _reduced(prior: Any) -> KernelPrior:
     return replace(reduced, pool=pool)
 
 
-def _why_vectors(estimator: Any, shape: tuple[int, int, int]) -> str:
-    if max(shape[1:]) > 1 or not is_auto(estimator.parts):
+def _why_vectors(given: Given, shape: tuple[int, int, int]) -> str:
+    if max(shape[1:]) > 1 or not is_auto(given["parts"]):
         return ""
     return (
         "rows were read as vectors, so that the only part is rbf(), as in "
-        f"{for_vectors(estimator)}"
+        f"{for_vectors(given)}"
     )
 
 
 def _why_patches_alone(
-    estimator: Any, plan: PartsFit, resources: EstimatorResources
+    parts: object, plan: PartsFit, resources: EstimatorResources
 ) -> str:
     """Return why the usual sum is too dear for the images; empty if it is not."""
-    if are_patches(estimator.parts):
+    if are_patches(parts):
         return f"patches alone, by parts={PATCHES!r}"
-    if not is_auto(estimator.parts) or len(plan.choices) == 1:
+    if not is_auto(parts) or len(plan.choices) == 1:
         return ""
     if plan.images.n_samples > MOST_SUMMED:
         return f"patches alone, as a sum is for at most {MOST_SUMMED} images"

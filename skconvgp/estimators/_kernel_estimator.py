@@ -6,8 +6,8 @@ from typing import Any, ClassVar, Self
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 
-from skconvgp.estimators._resolve import is_precomputed
 from skconvgp.estimators._versions import with_version, without_version
+from skconvgp.estimators.settings._checks import is_precomputed
 from skconvgp.kernels import Kernel, convnet
 
 
@@ -73,4 +73,4 @@ class KernelEstimator(BaseEstimator):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Warn if another version of the package wrote the state."""
-        super().__setstate__(without_version(self, state))
+        super().__setstate__(without_version(type(self).__name__, state))

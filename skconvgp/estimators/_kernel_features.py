@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, ClassVar, Self, TypeAlias
+from functools import partial
+from numbers import Integral
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +25,11 @@ from skconvgp.estimators._given import checked_rows, images_to_rows
 from skconvgp.estimators._kernel_estimator import KernelEstimator
 from skconvgp.estimators._labels import as_labels
 from skconvgp.estimators._public_fit import public_fit
-from skconvgp.estimators._resolve import reject, require_kernel
 from skconvgp.estimators._scale import mean_squares, warn_of_scale
 from skconvgp.estimators._validation import random_source, shape_of_rows
 from skconvgp.estimators.compute._resources import EstimatorResources
+from skconvgp.estimators.settings._checks import Given, as_kernel
+from skconvgp.estimators.settings._compute import Compute
 from skconvgp.exceptions import NotFiniteError
 from skconvgp.kernels import Kernel, rbf
 from skconvgp.processes import (
@@ -147,11 +150,6 @@ class KernelFeatures(
     True
     """
 
-    # Settings of estimators that this one does not offer.
-    backend: ClassVar[str] = "auto"
-    solve_dtype: ClassVar[str] = "float64"
-    verbose: ClassVar[int] = 0
-
     kernel_: Kernel
     image_shape_: ImageShape
     dtype_: str
@@ -231,7 +229,7 @@ class KernelFeatures(
         check_is_fitted(self)
         rows = read_new(self, X)
         warn_of_scale(rows, self._mean_squares)
-        resources = EstimatorResources(self, self._features.exact)
+        resources = EstimatorResources(Compute.of(self), self._features.exact)
 
         def transform_at(placement: Placement) -> NDArray[Any]:
             run = resources.run(placement)
@@ -263,16 +261,15 @@ class KernelFeatures(
 
     def _part(self) -> Expansion | Completion:
         """Return the part that makes the features."""
-        features: Any = copy.deepcopy(self.features)
+        given, features = Given.of(self), copy.deepcopy(self.features)
         if features is None:
             return RandomFeatures(USUAL_FEATURES)
         if isinstance(features, type):
-            reject(self, "features", "an object, not a class", features)
+            given.reject("features", "an object, not a class")
         if isinstance(features, Expansion | Nystrom):
             return features
-        if not is_int(features):
-            expected = "None, an int, RandomFeatures or Nystrom"
-            reject(self, "features", expected, features)
+        if not (isinstance(features, Integral) and is_int(features)):
+            given.reject("features", "None, an int, RandomFeatures or Nystrom")
         return RandomFeatures(int(features))
 
     def _read(self, X: Any) -> KernelPrior:
@@ -280,9 +277,8 @@ class KernelFeatures(
         random_source(self.random_state)
         rows, given = images_to_rows(X)
         rows = checked_rows(self, rows)
-        kernel = type(self)._default_kernel() if self.kernel is None else self.kernel
-        expected = "None or a kernel of skconvgp.kernels"
-        kernel = copy.deepcopy(require_kernel(self, "kernel", kernel, expected))
+        as_own = partial(as_kernel, usual=type(self)._default_kernel())
+        kernel = copy.deepcopy(Given.of(self).read("kernel", as_own))
         shape = shape_of_rows(kernel, self.image_shape, rows.shape[1], given)
         self.image_shape_, self._mean_squares = shape, mean_squares(rows)
         return KernelPrior(kernel, rows, np.arange(len(rows)), shape).resolved()
@@ -295,7 +291,7 @@ class KernelFeatures(
             return None
         if y is None:
             expected = "without landmarks='stratified', which needs labels y in `fit`"
-            reject(self, "features", expected, part)
+            Given.of(self).reject("features", expected, part)
         labels = as_labels(host_values(y, "y"))
         check_consistent_length(prior.rows, labels)
         return labels
@@ -307,7 +303,7 @@ class KernelFeatures(
         labels: NDArray[Any] | None,
     ) -> tuple[Features, list[Fact]]:
         """Return the features, and facts about them."""
-        resources = EstimatorResources(self)
+        resources = EstimatorResources(Compute.of(self))
 
         def fit_at(placement: Placement) -> tuple[Features, list[Fact]]:
             run = resources.run(placement)

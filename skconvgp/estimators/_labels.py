@@ -17,7 +17,6 @@ from skconvgp._protocols import Likelihood, Targets
 from skconvgp._typing import FloatArray
 from skconvgp.engine import host_values, rows_to_tensor
 from skconvgp.estimators._warn import warn_caller
-from skconvgp.processes import Problem
 
 
 def as_labels(y: Any) -> NDArray[Any]:
@@ -111,18 +110,16 @@ def logarithms(probabilities: FloatArray) -> FloatArray:
         return np.log(probabilities)
 
 
-def most_probable(classifier: Any, scores: NDArray[Any]) -> NDArray[Any]:
+def most_probable(classes: NDArray[Any], scores: NDArray[Any]) -> NDArray[Any]:
     """Return the label of the largest score (n, n_classes) of each sample."""
-    labels: NDArray[Any] = classifier.classes_[scores.argmax(axis=1)]
+    labels: NDArray[Any] = classes[scores.argmax(axis=1)]
     return labels
 
 
-def warn_of_missing_classes(classifier: Any, problem: Problem) -> None:
+def warn_of_missing_classes(classes: NDArray[Any], codes: NDArray[np.intp]) -> None:
     """Warn if labels that determine their noise lack a class: `partial_fit` is used."""
-    classes = classifier.classes_
-    assert problem.codes is not None
-    missing = np.setdiff1d(np.arange(len(classes)), problem.codes)
-    if len(missing) and classifier._label_models(problem):
+    missing = np.setdiff1d(np.arange(len(classes)), codes)
+    if len(missing):
         warn_caller(
             "The first call of `partial_fit` has no samples of the classes "
             f"{classes[missing].tolist()}. Their prior means, and the amplitude of "

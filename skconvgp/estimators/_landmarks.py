@@ -16,18 +16,12 @@ MOST_NAMED = 10  # classes
 
 
 def warn_of_uncovered_classes(
-    estimator: Any, training: Training, fitted: Fitted
+    classes: NDArray[Any], completion: object, training: Training, fitted: Fitted
 ) -> None:
     """Warn if new samples are compared with samples of other classes alone.
 
-    Parameters
-    ----------
-    estimator : BaseGP
-        Has the setting `completion`, or the settings of landmarks themselves.
-    training : Training
-        Record of all training samples.
-    fitted : Fitted
-        The fitted process, and its landmarks.
+    The completion, or an estimator itself, has the settings of landmarks. The training
+    is that of all samples.
     """
     codes, landmarks = training.codes, fitted.landmarks
     compared = fitted.process.prior.n_samples
@@ -35,22 +29,18 @@ def warn_of_uncovered_classes(
     if codes is None or landmarks is None or is_sum:
         return
     missing = np.setdiff1d(codes, codes[np.isin(training.kept, landmarks)])
-    what, remedy = _words(estimator)
-    _warn(estimator, missing, f"{len(landmarks)} {what}", remedy)
+    what, remedy = _words(completion)
+    _warn(classes[missing], f"{len(landmarks)} {what}", remedy)
 
 
-def warn_of_new_classes(estimator: Any, codes: NDArray[Any] | None) -> None:
-    """Warn if further samples (n,) are the first ones of a class, after landmarks."""
-    if codes is not None:
-        missing = np.setdiff1d(codes, estimator._training.codes)
-        what = f"{len(estimator.landmark_indices_)} landmarks"
-        remedy = "begin with a batch that has samples of every class"
-        _warn(estimator, missing, what, remedy)
+def warn_of_new_classes(new: NDArray[Any], n_landmarks: int) -> None:
+    """Warn if further samples are the first ones of classes, after landmarks."""
+    remedy = "begin with a batch that has samples of every class"
+    _warn(new, f"{n_landmarks} landmarks", remedy)
 
 
-def _words(estimator: Any) -> tuple[str, str]:
+def _words(part: object) -> tuple[str, str]:
     """Return the words for the compared samples, and for how classes get some."""
-    part = getattr(estimator, "completion", estimator)
     if isinstance(part, SubsetOfData):
         return "samples of the subset", "take more, or selection='stratified'"
     if hasattr(part, "landmarks"):
@@ -58,10 +48,11 @@ def _words(estimator: Any) -> tuple[str, str]:
     return "anchors", "raise `n_anchors`"
 
 
-def _warn(estimator: Any, missing: NDArray[Any], what: str, remedy: str) -> None:
+def _warn(missing: NDArray[Any], what: str, remedy: str) -> None:
+    """Warn of classes that are missing among landmarks, if there are any."""
     if not len(missing):
         return
-    names = estimator.classes_[missing[:MOST_NAMED]].tolist()
+    names = missing[:MOST_NAMED].tolist()
     others = len(missing) - len(names)
     more = f" and {others} more" if others else ""
     warn_caller(

@@ -14,13 +14,14 @@ from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.engine import compute_at
 from skconvgp.estimators._doors import read_new
 from skconvgp.estimators._kernel_estimator import require_nested
+from skconvgp.estimators._network_fit import FittedNetworks
 from skconvgp.estimators._network_report import NetworkReport
 from skconvgp.estimators._network_training import draw_outputs
-from skconvgp.estimators._resolve import resolve_count
 from skconvgp.estimators._scale import warn_of_scale
 from skconvgp.estimators._trained import TrainedEstimator
 from skconvgp.estimators._validation import random_source
-from skconvgp.estimators.compute._resources import find_device
+from skconvgp.estimators.settings._checks import Given, as_count
+from skconvgp.estimators.settings._compute import Compute
 from skconvgp.kernels import Kernel, rbf
 from skconvgp.networks import BatchedNetwork
 
@@ -59,6 +60,21 @@ class BayesianNetwork(TrainedEstimator, BaseEstimator):
         super().set_params(**params)
         return self
 
+    def _publish(self, fitted: FittedNetworks) -> None:
+        """Set the attributes that follow from a fit."""
+        training, result = fitted.training, fitted.result
+        self.__dict__.pop("rhat_", None)  # of another fit
+        if fitted.rhat is not None:
+            self.rhat_ = fitted.rhat
+        self.draws_ = result.draws
+        self._network = training.network
+        self._mean_squares = training.samples.mean_squares
+        self.kernel_ = training.prior.kernel
+        self.loss_curve_ = np.array(result.trained.losses)
+        self.n_iter_ = len(result.trained.losses)
+        self.device_ = fitted.report.device
+        self.fit_report_ = fitted.report
+
     def _outputs(self, X: Any) -> FloatArray:
         """Return the outputs (k, n, n_outputs) of all draws at X."""
         check_is_fitted(self)
@@ -68,7 +84,7 @@ class BayesianNetwork(TrainedEstimator, BaseEstimator):
 
     def _outputs_of(self, rows: NDArray[Any]) -> FloatArray:
         """Return the outputs (k, n, n_outputs) of all draws at rows as `fit` reads."""
-        placement = find_device(self, is_fitted=True)
+        placement = Compute.of(self).placement(is_fitted=True)
         model = self._network, self.draws_, rows, self.image_shape_
         return compute_at(placement, partial(draw_outputs, *model))
 
@@ -89,7 +105,7 @@ class BayesianNetwork(TrainedEstimator, BaseEstimator):
         n_draws = len(latents)
         if n_samples is None:
             return np.moveaxis(latents, 0, -1)
-        count = resolve_count("sample_y", "n_samples", n_samples)
+        count = Given.to("sample_y", n_samples=n_samples).read("n_samples", as_count)
         if count > n_draws:
             raise ValueError(
                 f"`n_samples`={count} functions were asked for, and there are "

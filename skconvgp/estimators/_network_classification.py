@@ -41,8 +41,9 @@ from skconvgp.estimators._network_settings import (
 )
 from skconvgp.estimators._network_training import NetworkTraining
 from skconvgp.estimators._public_fit import public_fit
-from skconvgp.estimators._resolve import is_auto, reject
 from skconvgp.estimators._validation import make_generator
+from skconvgp.estimators.settings._checks import is_auto
+from skconvgp.estimators.settings._compute import Compute
 from skconvgp.likelihoods import Calibration, Dirichlet
 
 DIRICHLET, SOFTMAX = "dirichlet", "softmax"
@@ -331,7 +332,7 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         self : object
             The fitted estimator.
         """
-        settings = read_settings(self, calibrate=self.calibrate)
+        settings = read_settings(Compute.of(self), calibrate=self.calibrate)
         likelihood = self._likelihood(settings)
         samples = read_samples(self, X, y, sample_weight, settings, read_y=as_labels)
         settings = settings.for_samples(samples.weights, LEAST_FOR_LABELS)
@@ -352,7 +353,8 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         labels : ndarray of shape (n,)
             Labels.
         """
-        return most_probable(self, self.predict_proba(X))
+        probabilities = self.predict_proba(X)
+        return most_probable(self.classes_, probabilities)
 
     @public
     def predict_proba(self, X: Any) -> FloatArray:
@@ -470,19 +472,19 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         if isinstance(given, Dirichlet):
             if isinstance(given.alpha_eps, str):
                 expected = "a Dirichlet object whose `alpha_eps` is a number"
-                reject(self, "likelihood", expected, given)
+                settings.given.reject("likelihood", expected)
             return given
         if isinstance(given, str) and given == DIRICHLET:
             return Dirichlet()
         if not (isinstance(given, str) and given == SOFTMAX):
             expected = "'dirichlet', 'softmax' or a Dirichlet object"
-            reject(self, "likelihood", expected, given)
+            settings.given.reject("likelihood", expected)
         if settings.is_bootstrap:
             expected = (
                 "'ensemble' or 'sghmc' with likelihood='softmax', which has no targets "
                 "that noise can be added to"
             )
-            reject(self, "inference", expected, self.inference)
+            settings.given.reject("inference", expected)
         return None
 
     def _targets(
@@ -523,12 +525,12 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
             )
         prior, seed = self._prior(samples, settings, targets)
         begun, tasks = time.perf_counter(), FitTasks(self)
-        training = NetworkTraining(self, settings, samples, targets, prior, seed)
+        training = NetworkTraining(settings, samples, targets, prior, seed)
         self.calibration_ = Calibration()
         if targets.codes is not None and settings.calibrates and may_hold_out:
             self._calibrate(training, targets.codes, tasks, begun)
         else:
-            fit_networks(training, tasks, begun)
+            self._publish(fit_networks(training, tasks, begun))
         tasks.end()
 
     def _calibrate(
@@ -546,7 +548,9 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         """
         settings, samples = training.settings, training.samples
         if settings.stops_early or settings.sampling is not None:
-            held_out = fit_networks(training, tasks, begun)
+            fitted = fit_networks(training, tasks, begun)
+            self._publish(fitted)
+            held_out = fitted.result.held_out
             log_proba = self._log_proba(self._outputs_of(samples.rows[held_out]))
             weights = samples.weights[held_out]
             temperature = calibrated_temperature(log_proba, codes[held_out], weights)
@@ -554,9 +558,8 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
             whole = training.of_all()
             whole.require_room()
             found = held_out_temperature(whole, codes, self._log_proba, tasks, begun)
-            temperature, is_stopped = found
-            if not is_stopped:
-                fit_networks(whole, tasks, begun)
+            temperature, stopped = found
+            self._publish(stopped or fit_networks(whole, tasks, begun))
         self.calibration_ = Calibration(temperature)
 
     def _prior(
@@ -568,7 +571,7 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         """Return the prior, and the seed of all that is random."""
         seed = make_generator(self.random_state).initial_seed()
         scale = self.latent_scale_
-        choice = PriorChoice(self, settings, samples, seed)
+        choice = PriorChoice(settings, samples, seed)
         values = targets.values if isinstance(targets, NumberTargets) else None
         return choice.for_labels(values, scale), seed
 

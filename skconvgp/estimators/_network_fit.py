@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,45 +44,46 @@ LARGEST_RHAT = 1.1
 FEW_DRAWS = 5
 
 
+@dataclass(frozen=True)
+class FittedNetworks:
+    """Trained networks that become the draws of an estimator."""
+
+    training: NetworkTraining
+    result: TrainedNetworks
+    rhat: FloatArray | None  # how far chains agree; None without chains
+    report: NetworkReport
+
+
 def fit_networks(
     training: NetworkTraining, tasks: FitTasks, begun: float
-) -> NDArray[np.intp]:
-    """Train all draws, set the fitted attributes, and return the held-out samples.
+) -> FittedNetworks:
+    """Return all draws, trained.
 
-    The result is the indices (m,) of the samples that no draw has learned from. The
-    estimator of the training gets the attributes. The tasks are told of each epoch.
-    `begun` is when the work began, by :func:`time.perf_counter`.
+    The tasks are told of each epoch. `begun` is when the work began, by
+    :func:`time.perf_counter`.
     """
     result = training.run(tasks, EPOCH)
     _warn_of_diverged(training, result.trained, EPOCH)
-    _keep(training, result, begun)
-    return result.held_out
+    return _fitted(training, result, begun)
 
 
-def _keep(training: NetworkTraining, result: TrainedNetworks, begun: float) -> None:
-    """Set the fitted attributes."""
-    estimator, trained = training.estimator, result.trained
-    n_held_out = len(result.held_out)
-    network, prior = training.network, training.prior
-    _judge_chains(estimator, trained)
-    estimator.draws_ = result.draws
-    estimator._network = network
-    estimator._mean_squares = training.samples.mean_squares
-    estimator.kernel_ = prior.kernel
-    estimator.loss_curve_ = np.array(trained.losses)
-    estimator.n_iter_ = len(trained.losses)
-    estimator.device_ = str(result.placement.device)
-    estimator.fit_report_ = NetworkReport(
+def _fitted(
+    training: NetworkTraining, result: TrainedNetworks, begun: float
+) -> FittedNetworks:
+    """Return draws with the report of their training; warn if chains disagree."""
+    trained, n_held_out = result.trained, len(result.held_out)
+    report = NetworkReport(
         n_samples=len(training.samples.rows) - n_held_out,
         n_points=training.n_points - n_held_out,
-        n_parameters=sum(map(math.prod, network.shapes.values())),
+        n_parameters=sum(map(math.prod, training.network.shapes.values())),
         n_diverged=int((~trained.is_finite).sum()),
         is_stopped=trained.is_stopped,
         train_seconds=time.perf_counter() - begun,
-        distance=prior.distance,
-        device=estimator.device_,
+        distance=training.prior.distance,
+        device=str(result.placement.device),
         device_reason=result.placement.reason,
     )
+    return FittedNetworks(training, result, _judge_chains(trained), report)
 
 
 def held_out_noise(
@@ -91,10 +92,10 @@ def held_out_noise(
     noise: float,
     tasks: FitTasks,
     begun: float,
-) -> tuple[float, bool]:
+) -> tuple[float, FittedNetworks | None]:
     """Return the noise of samples that a few networks have not learned from.
 
-    The second result is whether a callback has stopped `fit`: the few networks are its
+    The second result is these networks if a callback has stopped `fit`: they are its
     draws then. They are trained with the variance `noise`, which is returned, with a
     warning, if the held-out samples have too little weight. `tasks` and `begun` are as
     in `fit_networks`.
@@ -108,11 +109,11 @@ def held_out_noise(
             f"noise_variance_ is {noise:.3g}. Set `noise_variance` to a number.",
             UserWarning,
         )
-        return noise, False
-    result, outputs = _hold_out(few, tasks, begun)
+        return noise, None
+    result, stopped, outputs = _hold_out(few, tasks, begun)
     values = targets.values[result.held_out]
     found = calibrated_noise(outputs, values, weights, noise)
-    return found, result.trained.is_stopped
+    return found, stopped
 
 
 def held_out_temperature(
@@ -121,7 +122,7 @@ def held_out_temperature(
     log_proba: Callable[[FloatArray], Tensor],
     tasks: FitTasks,
     begun: float,
-) -> tuple[float, bool]:
+) -> tuple[float, FittedNetworks | None]:
     """Return the temperature of samples that a few networks have not learned from.
 
     The second result is as in `held_out_noise`. The codes (n,) are the classes of the
@@ -129,25 +130,26 @@ def held_out_temperature(
     probabilities of outputs (k, m, n_outputs).
     """
     few = training.of_few(FEW_DRAWS, is_bootstrap=training.settings.is_bootstrap)
-    result, outputs = _hold_out(few, tasks, begun)
+    result, stopped, outputs = _hold_out(few, tasks, begun)
     weights = few.samples.weights[result.held_out]
     told = log_proba(outputs), codes[result.held_out], weights
-    return calibrated_temperature(*told), result.trained.is_stopped
+    return calibrated_temperature(*told), stopped
 
 
 def _hold_out(
     few: NetworkTraining, tasks: FitTasks, begun: float
-) -> tuple[TrainedNetworks, FloatArray]:
-    """Train a few networks, and set the fitted attributes if a callback stops them.
+) -> tuple[TrainedNetworks, FittedNetworks | None, FloatArray]:
+    """Train a few networks.
 
-    Returns what the training gives, and outputs (k, m, n_outputs) at the samples that
-    were held out.
+    Returns what the training gives, the draws of `fit` if a callback stops it, and
+    outputs (k, m, n_outputs) at the samples that were held out.
     """
     result = few.run(tasks, SEARCH_EPOCH)
     _warn_of_diverged(few, result.trained, SEARCH_EPOCH)
+    stopped = None
     if result.trained.is_stopped:
         n, n_found = len(few.samples.rows), int(result.trained.is_finite.sum())
-        asked = few.estimator.inference
+        asked = few.settings.inference
         is_other = asked != ENSEMBLE and not few.settings.is_bootstrap
         spread = f" They are an ensemble, of less spread than {asked!r}."
         warn_caller(
@@ -156,8 +158,8 @@ def _hold_out(
             f"{n} samples.{spread if is_other else ''}",
             UserWarning,
         )
-        _keep(few, result, begun)
-    return result, few.outputs(result, few.samples.rows[result.held_out])
+        stopped = _fitted(few, result, begun)
+    return result, stopped, few.outputs(result, few.samples.rows[result.held_out])
 
 
 def _warn_of_diverged(training: NetworkTraining, trained: Trained, task: str) -> None:
@@ -171,13 +173,12 @@ def _warn_of_diverged(training: NetworkTraining, trained: Trained, task: str) ->
         )
 
 
-def _judge_chains(estimator: Any, trained: Trained) -> None:
-    """Set how far chains agree, if there are chains; warn if they do not."""
-    estimator.__dict__.pop("rhat_", None)  # of another fit
+def _judge_chains(trained: Trained) -> FloatArray | None:
+    """Return how far chains agree, if there are chains; warn if they do not."""
     if trained.trace is None or trained.trace.shape[1] < LEAST_TRACE:
-        return
-    estimator.rhat_ = split_rhat(to_numpy(trained.trace.double()))
-    largest = float(np.max(estimator.rhat_, initial=1.0, where=estimator.rhat_ >= 1.0))
+        return None
+    rhat = split_rhat(to_numpy(trained.trace.double()))
+    largest = float(np.max(rhat, initial=1.0, where=rhat >= 1.0))
     if largest > LARGEST_RHAT:
         warn_caller(
             "The chains disagree, or the halves of a chain: R-hat of a prediction is "
@@ -186,3 +187,4 @@ def _judge_chains(estimator: Any, trained: Trained) -> None:
             "they leave the range of the targets.",
             ConvergenceWarning,
         )
+    return rhat

@@ -21,12 +21,12 @@ from skconvgp.estimators._network_settings import (
     LEAST_FOR_NOISE,
     NetworkSettings,
 )
-from skconvgp.estimators._noise import can_choose_noise, usual_noise
 from skconvgp.estimators._regression import ConvNetGPRegressor
-from skconvgp.estimators._resolve import AUTO, reject
 from skconvgp.estimators._warn import warn_caller, warnings_concern
 from skconvgp.estimators.functions._gradients import gram_gradient
 from skconvgp.estimators.functions._gram import gram_diag, gram_matrix
+from skconvgp.estimators.settings._checks import AUTO
+from skconvgp.estimators.settings._gp import can_choose_noise, usual_noise
 from skconvgp.exceptions import ScaleWarning
 from skconvgp.inference import informative
 from skconvgp.kernels import Dense, Erf, Flatten, Kernel, Layer, ReLU, Sequential, Tanh
@@ -68,12 +68,11 @@ class PriorChoice:
 
     def __init__(
         self,
-        estimator: Any,
         settings: NetworkSettings,
         samples: NetworkSamples,
         seed: int,
     ) -> None:
-        self._owner, self._settings = estimator, settings
+        self._given, self._settings = settings.given, settings
         self._few, self._seed = _few(samples, seed), seed
         self._variances = ((settings.weight_variance, settings.bias_variance),) * (
             len(settings.hidden_sizes) + 1
@@ -86,14 +85,14 @@ class PriorChoice:
         The noise is in squared units of the scaled targets (n, k). Where held-out
         samples will tell it, this is the one to begin with.
         """
-        owner, noise = self._owner, self._owner.noise_variance
+        noise = self._given["noise_variance"]
         is_chosen = isinstance(noise, str) and noise in (AUTO, EVIDENCE)
         if not (is_chosen or is_number(noise)):
             expected = "'auto', 'evidence' or a finite number > 0"
-            reject(owner, "noise_variance", expected, noise)
+            self._given.reject("noise_variance", expected)
         if self._start is None and is_chosen:
             if not self._settings.calibrates:
-                reject(owner, "noise_variance", WITHOUT_KERNEL, noise)
+                self._given.reject("noise_variance", WITHOUT_KERNEL)
             noise = usual_noise(has_classes=False)
         if self._start is None or not (is_chosen or self._settings.learned):
             prior = NetworkPrior(self._start, self._variances)
@@ -120,9 +119,9 @@ class PriorChoice:
         gp = ConvNetGPClassifier(
             kernel,
             optimizer=EVIDENCE if learned == EVIDENCE else None,
-            likelihood=self._owner.likelihood,
+            likelihood=self._given["likelihood"],
             image_shape=few.image_shape,
-            device=self._owner.device,
+            device=self._given["device"],
             random_state=self._seed,
         )
         self._fit(gp, few.y)
@@ -143,7 +142,7 @@ class PriorChoice:
             amplitude="profile" if learned else None,
             normalize_y=False,
             image_shape=few.image_shape,
-            device=self._owner.device,
+            device=self._given["device"],
             random_state=self._seed,
         )
         self._fit(gp, values)
@@ -156,7 +155,7 @@ class PriorChoice:
     def _fit(self, gp: Any, y: NDArray[Any]) -> None:
         """Fit a Gaussian process to targets (m,) or (m, k) of the few samples."""
         few = self._few
-        name, owner = type(gp).__name__, type(self._owner).__name__
+        name, owner = type(gp).__name__, self._given.owner
         part = f"the {name} of {len(few.rows)} samples that chooses the prior of"
         with warnings_concern(f"{part} {owner}", told=(ScaleWarning,)):
             gp.fit(few.rows, y, few.weights)

@@ -26,7 +26,6 @@ from skconvgp.estimators._network_settings import (
 )
 from skconvgp.estimators._network_training import NetworkTraining
 from skconvgp.estimators._public_fit import public_fit
-from skconvgp.estimators._resolve import AUTO, is_auto, resolve_flag
 from skconvgp.estimators._targets import (
     in_units,
     scale_targets,
@@ -35,6 +34,8 @@ from skconvgp.estimators._targets import (
     warn_of_constants,
 )
 from skconvgp.estimators._validation import make_generator
+from skconvgp.estimators.settings._checks import AUTO, as_flag, is_auto
+from skconvgp.estimators.settings._compute import Compute
 
 
 class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork):
@@ -315,7 +316,7 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
             The fitted estimator.
         """
         is_open = is_auto(self.noise_variance)
-        settings = read_settings(self, calibrate=AUTO if is_open else False)
+        settings = read_settings(Compute.of(self), calibrate=AUTO if is_open else False)
         samples = self._read(X, y, sample_weight, settings)
         self._train(settings.for_samples(samples.weights, LEAST_FOR_NOISE), samples)
         return self
@@ -417,18 +418,17 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
     def _train(self, settings: NetworkSettings, samples: NetworkSamples) -> None:
         """Find the noise, if held-out samples tell it, and train the draws."""
         targets, prior, seed = self._targets(samples, settings)
-        training = NetworkTraining(self, settings, samples, targets, prior, seed)
+        training = NetworkTraining(settings, samples, targets, prior, seed)
         training = training.of_all()
         training.require_room()
-        begun, tasks, is_stopped = time.perf_counter(), FitTasks(self), False
+        begun, tasks, stopped = time.perf_counter(), FitTasks(self), None
         if settings.calibrates and settings.has_usual_prior:
             start = self.noise_variance_
             found = held_out_noise(training, targets, start, tasks, begun)
-            self.noise_variance_, is_stopped = found
+            self.noise_variance_, stopped = found
             targets = targets.with_noise(self.noise_variance_ / start)
             training = replace(training, targets=targets)
-        if not is_stopped:
-            fit_networks(training, tasks, begun)
+        self._publish(stopped or fit_networks(training, tasks, begun))
         tasks.end()
 
     def _targets(
@@ -440,12 +440,12 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
         self.y_mean_, self.y_scale_ = scale_targets(
             columns,
             samples.weights,
-            is_scaled=resolve_flag(self, "normalize_y", self.normalize_y),
+            is_scaled=settings.given.read("normalize_y", as_flag),
         )
         warn_of_constants(varied(columns, self.y_mean_), "the prior of the outputs")
         values = in_units(columns, self.y_mean_, self.y_scale_)
         seed = make_generator(self.random_state).initial_seed()
-        choice = PriorChoice(self, settings, samples, seed)
+        choice = PriorChoice(settings, samples, seed)
         prior, self.noise_variance_ = choice.for_numbers(values)
         noise = self.noise_variance_ / samples.weights[:, None]
         return NumberTargets(values, noise), prior, seed

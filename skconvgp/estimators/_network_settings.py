@@ -4,33 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 import torch
 
-from skconvgp._settings import is_int, is_number
+from skconvgp._settings import is_int
 from skconvgp._typing import FloatArray
 from skconvgp.completion import Nystrom, RandomFeatures
-from skconvgp.estimators._resolve import (
-    MOST_STEPS,
-    is_auto,
-    reject,
-    require_kernel,
-    resolve_count,
-    resolve_dtype,
-    resolve_flag,
-    resolve_verbose,
-    resolve_word,
-)
 from skconvgp.estimators._training import (
     A_MAKER,
+    as_held_out,
+    as_training_rate,
     makes_modules,
-    resolve_held_out,
-    resolve_positive,
 )
-from skconvgp.estimators.compute._resources import find_device
+from skconvgp.estimators.settings._checks import (
+    MOST_STEPS,
+    Given,
+    UnfitError,
+    as_count,
+    as_flag,
+    as_kernel,
+    as_positive,
+    is_auto,
+    word_of,
+)
+from skconvgp.estimators.settings._compute import Compute
 from skconvgp.kernels import Kernel
 from skconvgp.networks import ACTIVATIONS, Sampling, Schedule
 
@@ -60,10 +61,9 @@ LARGEST_VARIANCE = 1e30  # outputs are then still numbers in single precision
 class NetworkSettings:
     """Checked settings of Bayesian networks."""
 
+    given: Compute  # the settings as they were given
     hidden_sizes: tuple[int, ...]  # units of the hidden layers
     activation: str
-    # Makes a module of torch, which replaces the layers.
-    make_module: Callable[[], Any] | None
     kernel: Kernel | None  # prior of functions; None is the prior of weights
     target: Kernel | None  # kernel that a prior of weights is matched to
     # Whether each draw has random targets, and a random mean of the prior.
@@ -89,6 +89,16 @@ class NetworkSettings:
     # Names of settings that wait for the number of samples.
     open_choices: frozenset[str]
     verbose: int
+
+    @property
+    def make_module(self) -> Callable[[], Any] | None:
+        """What makes a module of torch, which replaces the layers."""
+        return self.given["network"]  # type: ignore[no-any-return]
+
+    @property
+    def inference(self) -> str:
+        """How draws are made."""
+        return str(self.given["inference"])
 
     @property
     def reads_features(self) -> bool:
@@ -162,7 +172,7 @@ def effective_number(weights: FloatArray) -> float:
     return float(shares.sum() ** 2 / np.square(shares).sum())
 
 
-def read_settings(owner: Any, *, calibrate: object = False) -> NetworkSettings:
+def read_settings(given: Compute, *, calibrate: object = False) -> NetworkSettings:
     """Return the settings of an estimator; raise a ValueError for wrong ones.
 
     `calibrate` says whether held-out samples tell a temperature, or a noise; it may be
@@ -170,137 +180,127 @@ def read_settings(owner: Any, *, calibrate: object = False) -> NetworkSettings:
     """
     is_open = {
         CALIBRATE: is_auto(calibrate),
-        BATCH_SIZE: is_auto(owner.batch_size),
-        MAX_ITER: is_auto(owner.max_iter),
+        BATCH_SIZE: is_auto(given[BATCH_SIZE]),
+        MAX_ITER: is_auto(given[MAX_ITER]),
     }
     # Raises for a device that is not there.
-    device = find_device(owner, is_fitted=False).device
-    kernel, target = _prior(owner)
-    schedule = _schedule(owner)
-    if owner.network is not None and not makes_modules(owner.network):
-        reject(owner, "network", f"None or {A_MAKER}", owner.network)
+    device = given.placement().device
+    kernel, target = _prior(given)
+    schedule = _schedule(given)
+    if given["network"] is not None and not makes_modules(given["network"]):
+        given.reject("network", f"None or {A_MAKER}")
+    as_variance = partial(as_positive, most=LARGEST_VARIANCE)
+    as_share = partial(as_positive, allows_zero=True)
     return NetworkSettings(
-        hidden_sizes=_hidden_sizes(owner),
-        activation=resolve_word(owner, "activation", owner.activation, ACTIVATIONS),
-        make_module=owner.network,
+        given=given,
+        hidden_sizes=given.read("hidden_layer_sizes", _as_sizes),
+        activation=given.read("activation", word_of(ACTIVATIONS)),
         kernel=kernel,
         target=target,
-        is_bootstrap=_inference(owner) == BOOTSTRAP,
-        learned=_learned(owner, kernel or target),
-        n_draws=resolve_count(owner, "n_draws", owner.n_draws),
-        weight_variance=resolve_positive(
-            owner, "weight_variance", most=LARGEST_VARIANCE
+        is_bootstrap=_inference(given) == BOOTSTRAP,
+        learned=_learned(given, kernel or target),
+        n_draws=given.read("n_draws", as_count),
+        weight_variance=given.read("weight_variance", as_variance),
+        bias_variance=given.read(
+            "bias_variance", partial(as_variance, allows_zero=True)
         ),
-        bias_variance=resolve_positive(
-            owner, "bias_variance", allows_zero=True, most=LARGEST_VARIANCE
-        ),
-        extra_points=resolve_positive(owner, "extra_points", allows_zero=True),
-        function_noise=resolve_positive(owner, "function_noise"),
-        features=_features(owner),
-        validation_fraction=resolve_held_out(owner),
-        stops_early=resolve_flag(owner, "early_stopping", owner.early_stopping),
-        calibrates=is_open[CALIBRATE] or _calibrates(owner, calibrate),
+        extra_points=given.read("extra_points", as_share),
+        function_noise=given.read("function_noise", as_positive),
+        features=_features(given),
+        validation_fraction=given.read("validation_fraction", as_held_out),
+        stops_early=given.read("early_stopping", as_flag),
+        calibrates=is_open[CALIBRATE] or _calibrates(given, calibrate),
         schedule=schedule,
-        sampling=_sampling(owner, schedule),
-        dtype=resolve_dtype(owner, owner.dtype, device, backend="fused"),
+        sampling=_sampling(given, schedule),
+        dtype=given.dtype(device, "fused"),
         open_choices=frozenset(name for name, value in is_open.items() if value),
-        verbose=resolve_verbose(owner, owner.verbose),
+        verbose=given.verbose,
     )
 
 
-def _prior(owner: Any) -> tuple[Kernel | None, Kernel | None]:
+def _prior(given: Given) -> tuple[Kernel | None, Kernel | None]:
     """Return the prior of functions, and the kernel that weights are matched to."""
-    word = owner.prior if isinstance(owner.prior, str) else ""
-    if word == MATCHED:
+    prior = given["prior"]
+    if isinstance(prior, str) and prior == MATCHED:
         expected = "a kernel of skconvgp.kernels with prior='matched'"
-        target = require_kernel(owner, "kernel", owner.kernel, expected)
-        if owner.network is not None:
-            expected = "None with prior='matched', which is for layers"
-            reject(owner, "network", expected, owner.network)
+        target = given.read("kernel", partial(as_kernel, expected=expected))
+        if given["network"] is not None:
+            given.reject("network", "None with prior='matched', which is for layers")
         return None, target
-    if owner.kernel is not None:
-        expected = "None unless prior='matched'"
-        reject(owner, "kernel", expected, owner.kernel)
-    if word == WEIGHTS:
+    if given["kernel"] is not None:
+        given.reject("kernel", "None unless prior='matched'")
+    if isinstance(prior, str) and prior == WEIGHTS:
         return None, None
     expected = "'weights', 'matched' or a kernel of skconvgp.kernels"
-    return require_kernel(owner, "prior", owner.prior, expected), None
+    return given.read("prior", partial(as_kernel, expected=expected)), None
 
 
-def _inference(owner: Any) -> str:
-    return resolve_word(owner, "inference", owner.inference, INFERENCES)
+def _inference(given: Given) -> str:
+    return given.read("inference", word_of(INFERENCES))
 
 
-def _learned(owner: Any, kernel: Kernel | None) -> str:
-    optimizer = owner.optimizer
+def _learned(given: Given, kernel: Kernel | None) -> str:
+    optimizer = given["optimizer"]
     if optimizer is None:
         return ""
     words = EVIDENCE, AMPLITUDE
     if not (isinstance(optimizer, str) and optimizer in words):
-        reject(owner, "optimizer", f"None, {AMPLITUDE!r} or {EVIDENCE!r}", optimizer)
+        given.reject("optimizer", f"None, {AMPLITUDE!r} or {EVIDENCE!r}")
     return "" if kernel is None else optimizer
 
 
-def _features(owner: Any) -> object:
-    given = owner.features
-    if not (is_int(given, least=2) or isinstance(given, RandomFeatures | Nystrom)):
-        reject(owner, "features", "an int >= 2, RandomFeatures or Nystrom", given)
-    return given
+def _features(given: Given) -> object:
+    features = given["features"]
+    is_part = isinstance(features, RandomFeatures | Nystrom)
+    if not (is_part or is_int(features, least=2)):
+        given.reject("features", "an int >= 2, RandomFeatures or Nystrom")
+    return features
 
 
-def _hidden_sizes(owner: Any) -> tuple[int, ...]:
-    given = owner.hidden_layer_sizes
-    sizes = (given,) if isinstance(given, Integral) else given
-    is_sizes = isinstance(sizes, tuple | list) and all(is_int(size) for size in sizes)
-    if not is_sizes:
-        reject(owner, "hidden_layer_sizes", "a tuple of ints >= 1", given)
-    return tuple(int(size) for size in sizes)
+def _as_sizes(value: object) -> tuple[int, ...]:
+    """Return the numbers of units of hidden layers."""
+    sizes = (value,) if isinstance(value, Integral) else value
+    if isinstance(sizes, tuple | list) and all(is_int(size) for size in sizes):
+        return tuple(int(size) for size in sizes)
+    raise UnfitError("a tuple of ints >= 1")
 
 
-def _calibrates(owner: Any, calibrate: object) -> bool:
+def _calibrates(given: Given, calibrate: object) -> bool:
     if not isinstance(calibrate, bool | np.bool_):
-        reject(owner, CALIBRATE, "'auto', True or False", calibrate)
+        given.reject(CALIBRATE, "'auto', True or False")
     return bool(calibrate)
 
 
-def _schedule(owner: Any) -> Schedule:
+def _schedule(given: Given) -> Schedule:
     """Return the schedule; all samples at once where a choice is open."""
-    batch_size, max_iter = owner.batch_size, owner.max_iter
-    if is_auto(batch_size):
-        batch_size = None
-    elif batch_size is not None:
-        batch_size = resolve_count(owner, BATCH_SIZE, batch_size, "'auto', None or ")
-    if is_auto(max_iter):
-        max_iter = STEPS_OF_ALL
-    n_epochs = resolve_count(owner, MAX_ITER, max_iter, "'auto' or ")
-    return Schedule(n_epochs, _rate(owner), batch_size)
+    batch_size, n_epochs = None, STEPS_OF_ALL
+    if not (is_auto(given[BATCH_SIZE]) or given[BATCH_SIZE] is None):
+        batch_size = given.read(BATCH_SIZE, partial(as_count, also="'auto', None or "))
+    if not is_auto(given[MAX_ITER]):
+        n_epochs = given.read(MAX_ITER, partial(as_count, also="'auto' or "))
+    return Schedule(n_epochs, _rate(given), batch_size)
 
 
-def _rate(owner: Any) -> float:
+def _rate(given: Given) -> float:
     """Return the rate of Adam, or the size of the steps of chains."""
-    rate = owner.learning_rate
-    if is_auto(rate):
-        return CHAIN_RATE if _inference(owner) == SGHMC else TRAINING_RATE
-    if not is_number(rate):
-        reject(owner, "learning_rate", "'auto' or a finite number > 0", rate)
-    return float(rate)
+    usual = CHAIN_RATE if _inference(given) == SGHMC else TRAINING_RATE
+    return given.read("learning_rate", partial(as_training_rate, usual=usual))
 
 
-def _sampling(owner: Any, schedule: Schedule) -> Sampling | None:
-    n_chains = resolve_count(owner, "n_chains", owner.n_chains)
-    burn_in = resolve_count(owner, "burn_in", owner.burn_in, most=MOST_STEPS)
-    if not is_int(owner.thin, least=LEAST_TRACE):
-        reject(owner, "thin", f"an int >= {LEAST_TRACE}", owner.thin)
-    if _inference(owner) != SGHMC:
+def _sampling(given: Given, schedule: Schedule) -> Sampling | None:
+    n_chains = given.read("n_chains", as_count)
+    burn_in = given.read("burn_in", partial(as_count, most=MOST_STEPS))
+    thin = given.read("thin", partial(as_count, least=LEAST_TRACE))
+    if _inference(given) != SGHMC:
         return None
-    if owner.early_stopping:
+    if given["early_stopping"]:
         expected = "False with inference='sghmc', whose chains have no best step"
-        reject(owner, "early_stopping", expected, owner.early_stopping)
+        given.reject("early_stopping", expected)
     return Sampling(
         n_chains,
-        -(-int(owner.n_draws) // n_chains),
+        -(-int(given["n_draws"]) // n_chains),
         burn_in,
-        int(owner.thin),
+        thin,
         schedule.learning_rate,
         schedule.batch_size,
     )

@@ -33,7 +33,6 @@ from skconvgp.estimators._training import (
     require_outputs,
 )
 from skconvgp.estimators.compute._progress import ProgressLine
-from skconvgp.estimators.compute._resources import find_device
 from skconvgp.estimators.functions._gram import gram_diag, gram_matrix
 from skconvgp.kernels import Kernel
 from skconvgp.linalg import shifted_cholesky_
@@ -118,7 +117,6 @@ class TrainedNetworks:
 class NetworkTraining:
     """A training: everything that it reads, on the host."""
 
-    estimator: Any  # says which device may be used, and what an error names
     settings: NetworkSettings
     samples: NetworkSamples
     targets: NetworkTargets
@@ -129,12 +127,7 @@ class NetworkTraining:
     def network(self) -> BatchedNetwork:
         """The network."""
         return _make_network(
-            self.estimator,
-            self.settings,
-            self.samples,
-            self.targets,
-            self.prior,
-            self.seed,
+            self.settings, self.samples, self.targets, self.prior, self.seed
         )
 
     @property
@@ -153,7 +146,7 @@ class NetworkTraining:
         """Remedy if draws diverge."""
         rate = self.settings.schedule.learning_rate
         first = f"lower `learning_rate` ({rate:g})"
-        if self.estimator.inference == SGHMC and self.settings.sampling is None:
+        if self.settings.inference == SGHMC and self.settings.sampling is None:
             first = "set `noise_variance` to a number"  # nobody chose this rate
         return f"{first}, or scale X to numbers near 1"
 
@@ -197,7 +190,7 @@ class NetworkTraining:
         """
         sizes = self.n_points, self.targets.n_outputs
         needed = training_bytes(self.settings, self.network, *sizes)
-        placement = find_device(self.estimator, needed, is_fitted=False)
+        placement = self.settings.given.placement(needed)
         require_room(self.settings, self.network, *sizes, device or placement.device)
         return placement
 
@@ -355,7 +348,6 @@ class NetworkTraining:
 
 
 def _make_network(
-    estimator: Any,
     settings: NetworkSettings,
     samples: NetworkSamples,
     targets: NetworkTargets,
@@ -367,10 +359,11 @@ def _make_network(
         sizes = (n_inputs, *settings.hidden_sizes, n_outputs)
         return LayeredNetwork(sizes, settings.activation, prior.variances)
     make = partial(seeded, settings.make_module, seed)
-    module = made_module(estimator, "network", make)
+    module = made_module(settings.given, "network", make)
     module = module.to(torch.float64).eval()
     rows, shape = np.asarray(samples.rows[:2], np.float64), samples.image_shape
     inputs = images_or_rows(rows, shape, is_image=max(shape[1:]) > 1)
-    require_outputs(estimator, "network", module, inputs, n_outputs, "output or class")
+    of = "output or class"
+    require_outputs(settings.given, "network", module, inputs, n_outputs, of)
     variances = settings.weight_variance, settings.bias_variance
     return module_network(module, inputs[:1], *variances)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -13,17 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 from skconvgp.completion import Nystrom
 from skconvgp.completion._landmarks import LANDMARKS
 from skconvgp.estimators._doors import Samples, read_further
+from skconvgp.estimators._fitting import Result
 from skconvgp.estimators._gp import BaseGP
 from skconvgp.estimators._growing import publish_extension
 from skconvgp.estimators._landmarks import warn_of_new_classes
-from skconvgp.estimators._resolve import (
-    reject,
-    resolve_word,
-)
 from skconvgp.estimators._series import warn_of_prior
-from skconvgp.estimators._settings import amplitude_of, noise_of
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._resources import EstimatorResources
+from skconvgp.estimators.settings._checks import Given, as_count, word_of
+from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.processes import (
     LabelModel,
     Problem,
@@ -39,43 +36,33 @@ VARIANCES = ("dtc", "sor", "fitc")
 
 
 def fit_landmarks(
-    estimator: Any,
+    settings: GPSettings,
     problem: Problem,
     samples: Samples,
     models_of: Callable[[Problem], list[LabelModel]] = lambda _: [],
-) -> None:
+) -> Result:
     """Fit a process through the columns of landmarks.
 
-    Parameters
-    ----------
-    estimator : BaseGP
-        Has the settings, and gets the fitted attributes.
-    problem : Problem
-        The problem to fit.
-    samples : Samples
-        Its samples, as they were given.
-    models_of : callable
-        Returns the models of labels that give each label its noise; none if all targets
-        share one noise variance.
+    The samples of the problem are as they were given. `models_of` returns the models of
+    labels that give each label its noise; none if all targets share one noise variance.
     """
-    resources, strategy = EstimatorResources(estimator), _strategy(estimator)
+    resources, strategy = EstimatorResources(settings), _strategy(settings)
     models = models_of(problem)
-    require_columns(type(estimator).__name__, models, problem)
-    variance = resolve_word(estimator, "variance", estimator.variance, VARIANCES)
-    noise = noise_of(
-        estimator,
+    require_columns(settings.owner, models, problem)
+    variance = settings.read("variance", word_of(VARIANCES))
+    noise, reason = settings.noise_for(
         problem,
         has_labels=bool(models),
         # With "fitc" each value of the noise needs a factorisation.
         affords_choice=lambda: variance != "fitc",
     )
-    settings = Settings(noise, amplitude_of(estimator, samples.training))
+    used = Settings(noise, settings.amplitude_for(samples.training))
     plan = plan_landmarks(
-        strategy, variance, samples.prior, settings, resources, models_of, problem
+        strategy, variance, samples.prior, used, resources, models_of, problem
     )
     warn_of_prior(plan.prior, samples.rows)
     fitted, run = plan.fit(problem, resources)
-    estimator._publish(samples.training, fitted, run, resources)
+    return Result(fitted, run, resources.report(reason))
 
 
 def read_more(
@@ -119,7 +106,7 @@ def extend(estimator: Any, problem: Problem, samples: Samples) -> None:
     samples : Samples
         The further samples, as they were given.
     """
-    process, wanted = estimator._process, _strategy(estimator).n_landmarks
+    process, wanted = estimator._process, _strategy(Given.of(estimator)).n_landmarks
     marks = estimator._training.marks  # none with a given matrix
     n_first = len(process.model.targets if marks is None else np.unique(marks))
     is_second = process.left_out.subset is None
@@ -130,7 +117,10 @@ def extend(estimator: Any, problem: Problem, samples: Samples) -> None:
             "larger batch.",
             UserWarning,
         )
-    warn_of_new_classes(estimator, problem.codes)
+    if problem.codes is not None:
+        new = np.setdiff1d(problem.codes, estimator._training.codes)
+        n_landmarks = len(estimator.landmark_indices_)
+        warn_of_new_classes(estimator.classes_[new], n_landmarks)
     add_samples(estimator, problem, samples)
 
 
@@ -144,7 +134,7 @@ def add_samples(estimator: Any, problem: Problem, samples: Samples) -> None:
     extended, record = extend_process(
         process,
         problem,
-        amplitude_of(estimator, training),
+        GPSettings.of(estimator).amplitude_for(training),
         resources.generator(),
         resources,
         estimator._training.codes,
@@ -155,11 +145,9 @@ def add_samples(estimator: Any, problem: Problem, samples: Samples) -> None:
     publish_extension(estimator, extended, training, record, share)
 
 
-def _strategy(estimator: Any) -> Nystrom:
-    m = estimator.n_landmarks
-    if not isinstance(m, Integral) or isinstance(m, bool) or m < 1:
-        reject(estimator, "n_landmarks", "an int >= 1", m)
-    landmarks = resolve_word(
-        estimator, "landmarks", estimator.landmarks, tuple(LANDMARKS)
+def _strategy(given: Given) -> Nystrom:
+    return Nystrom(
+        given.read("n_landmarks", as_count),
+        given.read("landmarks", word_of(LANDMARKS)),
+        check_fraction=0.0,
     )
-    return Nystrom(int(m), landmarks, check_fraction=0.0)

@@ -9,6 +9,7 @@ from skconvgp.estimators._growing import first_classes, require_same_classes
 from skconvgp.estimators._labels import as_labels
 from skconvgp.estimators._nystrom import extend, fit_landmarks, read_more
 from skconvgp.estimators._public_fit import public_fit
+from skconvgp.estimators.settings._gp import GPSettings
 
 
 class NystromCompletedGP(GPClassifier):
@@ -289,8 +290,9 @@ class NystromCompletedGP(GPClassifier):
         sample_weight: ArrayLike | None,
         classes: NDArray[Any] | None = None,
     ) -> Self:
+        settings = GPSettings.of(self)
         problem, samples = self._read_labels(
-            X, y, sample_weight, classes, keeps_rows=False
+            settings, X, y, sample_weight, classes, keeps_rows=False
         )
-        fit_landmarks(self, problem, samples, self._label_models)
-        return self._calibrate()
+        result = fit_landmarks(settings, problem, samples, self._label_models)
+        return self._take(samples, result)

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 from skconvgp.estimators._nystrom import extend, fit_landmarks, read_more
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._regressor import GPRegressor
+from skconvgp.estimators.settings._gp import GPSettings
 
 
 class NystromCompletedGPRegressor(GPRegressor):
@@ -221,9 +222,11 @@ class NystromCompletedGPRegressor(GPRegressor):
         self : object
             The fitted estimator.
         """
-        problem, samples = self._read_targets(X, y, sample_weight, keeps_rows=False)
-        fit_landmarks(self, problem, samples)
-        return self
+        settings = GPSettings.of(self)
+        problem, samples = self._read_targets(
+            settings, X, y, sample_weight, keeps_rows=False
+        )
+        return self._take(samples, fit_landmarks(settings, problem, samples))
 
     @public_fit
     def partial_fit(

@@ -4,10 +4,12 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
 from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._classifier import GPClassifier
+from skconvgp.estimators._gp import process_of
 from skconvgp.estimators._growing import first_classes, require_same_classes
 from skconvgp.estimators._labels import as_labels
 from skconvgp.estimators._patch_terms import patches_of_terms, places_of_terms
@@ -17,10 +19,11 @@ from skconvgp.estimators._patches import (
     fit_patches,
     has_closed_form,
     read_more_images,
-    resolve_variational,
+    read_variational,
     warn_of_first_batch,
 )
 from skconvgp.estimators._public_fit import public_fit
+from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.kernels import PatchKernel
 
 
@@ -389,12 +392,15 @@ class PatchGPClassifier(GPClassifier):
         sample_weight: ArrayLike | None,
         classes: NDArray[Any] | None = None,
     ) -> Self:
+        settings = GPSettings.of(self)
         problem, samples = self._read_labels(
-            X, y, sample_weight, classes, keeps_rows=False
+            settings, X, y, sample_weight, classes, keeps_rows=False
         )
-        variational = resolve_variational(self, len(self.classes_))
-        fit_patches(self, problem, samples, self._label_models(problem), variational)
-        return self._calibrate()
+        models = self._label_models(problem)
+        n_classes = len(self.classes_)
+        variational = read_variational(settings, self.likelihood_, n_classes)
+        result = fit_patches(settings, problem, samples, models, variational)
+        return self._take(samples, result)
 
     @public
     def elbo(self) -> float:
@@ -429,7 +435,8 @@ class PatchGPClassifier(GPClassifier):
         >>> gp.elbo() < gp.log_marginal_likelihood()
         True
         """
-        return bound_of(self)
+        check_is_fitted(self)
+        return bound_of(self._process)
 
     @property
     def explained_variance_(self) -> float:
@@ -439,9 +446,9 @@ class PatchGPClassifier(GPClassifier):
     @property
     def inducing_patches_(self) -> FloatArray | list[FloatArray]:
         """Inducing patches (m, c, ph, pw), normalized as the kernel sees them."""
-        return patches_of_terms(self)
+        return patches_of_terms(process_of(self).prior)
 
     @property
     def locations_(self) -> FloatArray | list[FloatArray | None]:
         """Locations (l, 2) of the inducing variables: row and column of a patch."""
-        return places_of_terms(self)
+        return places_of_terms(process_of(self).prior)

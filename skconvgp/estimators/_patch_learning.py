@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
-from skconvgp._protocols import Step
-from skconvgp.estimators._resolve import resolve_noise, resolve_verbose
-from skconvgp.estimators._resolve_search import (
-    PATCH_KINDS,
-    USUAL_PATCHES,
-    resolve_choice,
-)
 from skconvgp.estimators._searches import (
     require_free,
     require_plain,
     require_samples,
     warn_of_bounds,
     warn_of_result,
+    watch_steps,
 )
-from skconvgp.estimators.compute._progress import STEPS, FitLine
 from skconvgp.estimators.compute._resources import EstimatorResources
+from skconvgp.estimators.settings._gp import GPSettings
+from skconvgp.estimators.settings._search import PATCH_KINDS, USUAL_PATCHES, as_choice
+from skconvgp.flows import FlowResult
 from skconvgp.flows._landscape import NOISE_LABEL
 from skconvgp.flows._patch_search import PatchSearch
 from skconvgp.kernels import PatchKernel
@@ -36,43 +32,29 @@ WITHOUT_OPTIMIZER = "loo"  # the criterion for weights and patches that are lear
 
 
 def learn_patches(
-    estimator: Any,
+    settings: GPSettings,
     problem: Problem,
     prior: KernelPrior,
     choices: tuple[TermChoice, ...],
-) -> tuple[KernelPrior, tuple[TermChoice, ...]]:
-    """Learn as the settings say, and publish `optimizer_result_`.
+) -> tuple[KernelPrior, tuple[TermChoice, ...], FlowResult | None]:
+    """Return kernel and choices with what is learned, and the result of the search.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Has the settings.
-    problem, prior : object
-        The problem that will be fitted, and its kernel.
-    choices : tuple of TermChoice
-        How inducing patches are chosen, for each term of the kernel.
-
-    Returns
-    -------
-    prior, choices : object
-        The same with what was learned.
+    The choices are how inducing patches are chosen, for each term of the kernel.
     """
-    estimator.__dict__.pop("optimizer_result_", None)  # of another fit
-    search = _search(estimator, problem, prior, choices)
+    search = _search(settings, problem, prior, choices)
     if search is None:
-        return prior, choices
-    resources = EstimatorResources(estimator)
+        return prior, choices, None
+    resources = EstimatorResources(settings)
     learned, result = search.learn(problem.informative, prior, choices, resources)
-    warn_of_result(estimator, search, result)
+    warn_of_result(settings.owner, search, result)
     ended = result.at_bounds
     ended.pop(NOISE_LABEL, None)  # the noise of all images is chosen again
-    warn_of_bounds(estimator, ended)
-    estimator.optimizer_result_ = result
-    return replace(prior, kernel=learned.kernel), learned.choices
+    warn_of_bounds(settings.owner, ended)
+    return replace(prior, kernel=learned.kernel), learned.choices, result
 
 
 def _search(
-    estimator: Any,
+    settings: GPSettings,
     problem: Problem,
     prior: KernelPrior,
     choices: tuple[TermChoice, ...],
@@ -82,30 +64,22 @@ def _search(
         isinstance(term.kernel, PatchKernel) and term.kernel.learns_weights
         for term in terms_of(prior.kernel)
     )
-    given = estimator.optimizer
-    choice = resolve_choice(estimator, given, PATCH_KINDS, USUAL_PATCHES)
+    as_chosen = partial(as_choice, kinds=PATCH_KINDS, usual=USUAL_PATCHES)
+    choice = settings.read("optimizer", as_chosen)
     learns_kernel = choice is not None
     if choice is None and has_more:
-        word = WITHOUT_OPTIMIZER
-        choice = resolve_choice(estimator, word, PATCH_KINDS, USUAL_PATCHES)
+        choice = as_chosen(WITHOUT_OPTIMIZER)
     if choice is None:
         return None
     if learns_kernel:
-        require_free(estimator, prior, "optimizer=None", has_more=has_more)
+        require_free(settings, prior, "optimizer=None", has_more=has_more)
     require_samples(problem)
-    require_plain(estimator, problem)
-    verbose = resolve_verbose(estimator, estimator.verbose)
-    progress = FitLine(choice.criterion, verbose, unit=STEPS)
-
-    def watch(step: Step) -> bool:
-        progress.report(step.index + 1, step.total)
-        return False
-
-    noise = resolve_noise(estimator, estimator.noise_variance)
+    require_plain(settings, problem)
+    noise = settings.noise
     return PatchSearch(
         choice.kind,
         choice.optimizer,
         None if isinstance(noise, str) else max(noise, LEAST_NOISE),
         learns_kernel,
-        watch,
+        watch_steps(choice.criterion, settings),
     )

@@ -3,9 +3,11 @@
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
 
 from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
+from skconvgp.estimators._gp import process_of
 from skconvgp.estimators._patch_terms import patches_of_terms, places_of_terms
 from skconvgp.estimators._patches import (
     bound_of,
@@ -16,6 +18,7 @@ from skconvgp.estimators._patches import (
 )
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._regressor import GPRegressor
+from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.kernels import PatchKernel
 
 
@@ -257,9 +260,11 @@ class PatchGPRegressor(GPRegressor):
         self : object
             The fitted estimator.
         """
-        problem, samples = self._read_targets(X, y, sample_weight, keeps_rows=False)
-        fit_patches(self, problem, samples)
-        return self
+        settings = GPSettings.of(self)
+        problem, samples = self._read_targets(
+            settings, X, y, sample_weight, keeps_rows=False
+        )
+        return self._take(samples, fit_patches(settings, problem, samples))
 
     @public_fit
     def partial_fit(
@@ -326,7 +331,8 @@ class PatchGPRegressor(GPRegressor):
         >>> gp.elbo() < gp.log_marginal_likelihood()
         True
         """
-        return bound_of(self)
+        check_is_fitted(self)
+        return bound_of(self._process)
 
     @property
     def explained_variance_(self) -> float:
@@ -336,9 +342,9 @@ class PatchGPRegressor(GPRegressor):
     @property
     def inducing_patches_(self) -> FloatArray | list[FloatArray]:
         """Inducing patches (m, c, ph, pw), normalized as the kernel sees them."""
-        return patches_of_terms(self)
+        return patches_of_terms(process_of(self).prior)
 
     @property
     def locations_(self) -> FloatArray | list[FloatArray | None]:
         """Locations (l, 2) of the inducing variables: row and column of a patch."""
-        return places_of_terms(self)
+        return places_of_terms(process_of(self).prior)

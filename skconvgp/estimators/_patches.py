@@ -4,30 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from skconvgp._protocols import VariationalLikelihood
 from skconvgp.estimators._doors import Samples, read_further
+from skconvgp.estimators._fitting import Result
 from skconvgp.estimators._growing import publish_extension
 from skconvgp.estimators._patch_learning import learn_patches
-from skconvgp.estimators._patch_terms import refuse_kernel, resolve_terms
-from skconvgp.estimators._resolve import (
-    AUTO,
-    PRECOMPUTED,
-    VARIATIONAL_LIKELIHOODS,
-    resolve_count,
-    resolve_rate,
-    resolve_tolerance,
-    resolve_word,
-)
-from skconvgp.estimators._settings import amplitude_of, noise_of
+from skconvgp.estimators._patch_terms import read_terms, refuse_kernel
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._resources import EstimatorResources
 from skconvgp.estimators.compute._sight import warn_of_blindness
+from skconvgp.estimators.settings._checks import (
+    AUTO,
+    PRECOMPUTED,
+    VARIATIONAL_LIKELIHOODS,
+    as_count,
+    as_positive,
+    as_rate,
+    word_of,
+)
+from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.likelihoods import Gaussian
 from skconvgp.processes import (
     LabelModel,
@@ -50,52 +51,36 @@ NO_CLOSED_FORM = (
 )
 
 
-def bound_of(estimator: Any) -> float:
-    """Return the lower bound of the log evidence of a fitted estimator."""
-    check_is_fitted(estimator)
-    return float(estimator._process.bound)
+def bound_of(process: Any) -> float:
+    """Return the lower bound of the log evidence of a process."""
+    return float(process.bound)
 
 
 def fit_patches(
-    estimator: Any,
+    settings: GPSettings,
     problem: Problem,
     samples: Samples,
     models: Sequence[LabelModel] = (),
     variational: Variational | None = None,
-) -> None:
+) -> Result:
     """Fit a process through inducing patches.
 
-    Parameters
-    ----------
-    estimator : BaseGP
-        Has the settings, and gets the fitted attributes.
-    problem : Problem
-        The problem to fit.
-    samples : Samples
-        Its samples, as they were given.
-    models : sequence of LabelModel
-        Candidates, if labels determine their noise; those without targets are refused.
-    variational : Variational, optional
-        Variational inference, if it is asked for.
+    The samples of the problem are as they were given. The models are candidates, if
+    labels determine their noise; those without targets are refused.
     """
     noisy = tuple(require_targets(model) for model in models)
-    prior, resources = samples.prior.kernel_prior, EstimatorResources(estimator)
+    prior, resources = samples.prior.kernel_prior, EstimatorResources(settings)
     if prior is None:
-        refuse_kernel(estimator, PRECOMPUTED)
-    choices = resolve_terms(estimator, prior.kernel, prior.image_shape)
-    noise = noise_of(
-        estimator,
-        problem,
-        has_labels=bool(noisy),
-        affords_choice=lambda: True,
-    )
+        refuse_kernel(settings.owner, PRECOMPUTED)
+    choices = read_terms(settings, prior.kernel, prior.image_shape)
+    noise, reason = settings.noise_for(problem, has_labels=bool(noisy))
     if noisy:
         require_added_noise(repr(noisy[0].likelihood), noise)
-    prior, choices = learn_patches(estimator, problem, prior, choices)
+    prior, choices, search = learn_patches(settings, problem, prior, choices)
     plan = plan_patches(
         prior,
-        Settings(noise, amplitude_of(estimator, samples.training)),
-        _variance_of(estimator, variational),
+        Settings(noise, settings.amplitude_for(samples.training)),
+        _variance_of(settings, variational),
         choices,
         resources,
         variational,
@@ -103,7 +88,7 @@ def fit_patches(
     )
     warn_of_blindness(prior.kernel, prior.images())
     fitted, run = plan.fit(problem, resources)
-    estimator._publish(samples.training, fitted, run, resources)
+    return Result(fitted, run, resources.report(reason), search=search)
 
 
 def require_targets(model: LabelModel) -> NoisyModel:
@@ -117,9 +102,9 @@ def require_targets(model: LabelModel) -> NoisyModel:
     return model
 
 
-def _variance_of(estimator: Any, variational: Variational | None) -> str:
+def _variance_of(settings: GPSettings, variational: Variational | None) -> str:
     """Return the treatment of the variance that features leave out."""
-    word = resolve_word(estimator, "variance", estimator.variance, VARIANCES)
+    word = settings.read("variance", word_of(VARIANCES))
     if word != AUTO:
         return word
     models_labels = variational is not None and variational.likelihood is not None
@@ -162,7 +147,7 @@ def extend_with_images(estimator: Any, problem: Problem, samples: Samples) -> No
     extended, record = extend_process(
         estimator._process,
         problem,
-        amplitude_of(estimator, training),
+        GPSettings.of(estimator).amplitude_for(training),
         resources.generator(),
         resources,
     )
@@ -197,17 +182,17 @@ def has_closed_form(estimator: Any) -> bool:
     return True
 
 
-def resolve_variational(estimator: Any, n_classes: int) -> Variational | None:
+def read_variational(
+    settings: GPSettings, likelihood: Any, n_classes: int
+) -> Variational | None:
     """Return the variational inference that a classifier asks for; None for none."""
-    likelihood = estimator.likelihood_
     needs_it = isinstance(likelihood, VariationalLikelihood)
-    words = (AUTO, COLLAPSED, VARIATIONAL)
-    word = resolve_word(estimator, "inference", estimator.inference, words)
+    word = settings.read("inference", word_of((AUTO, COLLAPSED, VARIATIONAL)))
     steps = Steps(
-        resolve_count(estimator, "batch_size", estimator.batch_size),
-        resolve_count(estimator, "max_iter", estimator.max_iter),
-        resolve_rate(estimator, estimator.learning_rate),
-        resolve_tolerance(estimator, estimator.tol),
+        settings.read("batch_size", as_count),
+        settings.read("max_iter", as_count),
+        settings.read("learning_rate", as_rate),
+        settings.read("tol", partial(as_positive, allows_zero=True)),
     )
     if needs_it and word == COLLAPSED:
         raise ValueError(
@@ -216,7 +201,7 @@ def resolve_variational(estimator: Any, n_classes: int) -> Variational | None:
         )
     if word == COLLAPSED or not (needs_it or word == VARIATIONAL):
         return None
-    is_profiled = isinstance(estimator.amplitude, str)
+    is_profiled = isinstance(settings["amplitude"], str)
     if needs_it:
         n_latents = likelihood.n_latents(n_classes)
         return Variational(likelihood, steps, n_latents, is_profiled)

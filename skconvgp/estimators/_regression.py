@@ -9,7 +9,7 @@ from skconvgp.estimators._growing import only_with_features
 from skconvgp.estimators._nystrom import add_samples, read_more
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._regressor import GPRegressor
-from skconvgp.estimators._settings import parts_of
+from skconvgp.estimators.settings._gp import GPSettings
 
 
 class ConvNetGPRegressor(GPRegressor):
@@ -268,9 +268,10 @@ class ConvNetGPRegressor(GPRegressor):
         self : object
             The fitted estimator.
         """
-        problem, samples = self._read_targets(X, y, sample_weight)
-        fit_process(self, problem, samples, parts_of(self))
-        return self
+        settings = GPSettings.of(self)
+        problem, samples = self._read_targets(settings, X, y, sample_weight)
+        result = fit_process(settings, problem, samples, settings.parts())
+        return self._take(samples, result)
 
     @only_with_features
     @public_fit

@@ -1,7 +1,7 @@
 """GPRegressor: from targets to latent functions, and back to targets."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,8 +10,8 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._doors import Samples, Training, read_training
+from skconvgp.estimators._fitting import Result
 from skconvgp.estimators._gp import BaseGP
-from skconvgp.estimators._resolve import resolve_flag, resolve_solve_dtype
 from skconvgp.estimators._samples import sample_latent
 from skconvgp.estimators._targets import (
     in_units,
@@ -21,6 +21,8 @@ from skconvgp.estimators._targets import (
     varied,
     warn_of_constants,
 )
+from skconvgp.estimators.settings._checks import as_flag
+from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.metrics._predictive import half_width
 from skconvgp.processes import Problem
 
@@ -235,8 +237,14 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         functions = draws * self.y_scale_[:, None] + self.y_mean_[:, None]
         return self._without_outputs(functions, axis=1)
 
+    def _take(self, samples: Samples, result: Result) -> Self:
+        """Publish a fit to samples."""
+        self._publish(samples.training, result)
+        return self
+
     def _read_targets(
         self,
+        settings: GPSettings,
         X: Any,
         y: Any,
         sample_weight: ArrayLike | None,
@@ -247,14 +255,17 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
 
         Parameters
         ----------
+        settings : GPSettings
+            The settings.
         X, y, sample_weight : array-like
             As in `fit`.
         keeps_rows : bool, default=True
             Whether a fitted model keeps all training inputs.
         """
-        is_scaled = resolve_flag(self, "normalize_y", self.normalize_y)
+        is_scaled = settings.read("normalize_y", as_flag)
         samples = read_training(
             self,
+            settings,
             X,
             y,
             sample_weight,
@@ -262,10 +273,11 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
             multi_output=True,
             y_numeric=True,
         )
+        self.image_shape_ = samples.image_shape
         self.y_mean_, self.y_scale_ = scale_targets(
             target_columns(samples.y), samples.weights, is_scaled=is_scaled
         )
-        return self._scaled(samples, None)
+        return self._scaled(settings, samples, None)
 
     def _further_targets(self, samples: Samples) -> tuple[Problem, Samples]:
         """Return samples to add to a fitted process; units stay."""
@@ -275,20 +287,19 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
                 f"y has {n_outputs} outputs, and in the first call it had "
                 f"{len(self.y_mean_)}."
             )
-        return self._scaled(samples, self._training)
+        return self._scaled(GPSettings.of(self), samples, self._training)
 
     def _scaled(
-        self, samples: Samples, earlier: Training | None
+        self, settings: GPSettings, samples: Samples, earlier: Training | None
     ) -> tuple[Problem, Samples]:
         """Return targets in units of the fit; warn if they determine no amplitude."""
         columns = target_columns(samples.y)
         was_informed = earlier is not None and earlier.is_informed
         is_varied = varied(columns, self.y_mean_)
-        if self.amplitude == "profile" and not was_informed:
+        if settings["amplitude"] == "profile" and not was_informed:
             warn_of_constants(is_varied, "amplitude='profile'", "set `amplitude`")
         scaled = in_units(columns, self.y_mean_, self.y_scale_)
-        dtype = resolve_solve_dtype(self, self.solve_dtype)
-        require_range(scaled, dtype, is_first=earlier is None)
+        require_range(scaled, settings.solve_dtype, is_first=earlier is None)
         is_informed = was_informed or bool(is_varied.any())
         problem = Problem(samples.rows, scaled, samples.weights, self.y_scale_)
         is_single = samples.y.ndim == 1

@@ -20,10 +20,10 @@ from skconvgp.engine import (
 from skconvgp.estimators._doors import read_training
 from skconvgp.estimators._fact_warnings import warn_of_facts
 from skconvgp.estimators._gp import BaseGP
-from skconvgp.estimators._resolve import resolve_amplitude
 from skconvgp.estimators._series import warn_of_prior
 from skconvgp.estimators._validation import make_generator
 from skconvgp.estimators.compute._resources import EstimatorResources
+from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.inference import sample_gaussian
 from skconvgp.processes import (
     GRAM_COPIES,
@@ -144,11 +144,10 @@ def _length(X: Any) -> int:
 
 def _unfitted_prior(gp: BaseGP, X: Any) -> tuple[FloatArray, FloatArray]:
     """Return the prior covariance (n, n, 1), and the prior deviation (1,)."""
-    reader = copy.deepcopy(gp)
-    prior = read_training(reader, X, np.zeros(_length(X)), None).prior
+    reader, settings = copy.deepcopy(gp), GPSettings.of(gp)
+    prior = read_training(reader, settings, X, np.zeros(_length(X)), None).prior
     warn_of_prior(prior, prior.rows)
-    amplitude = resolve_amplitude(gp, gp.amplitude)
-    resources = EstimatorResources(gp)
+    amplitude, resources = settings.amplitude, EstimatorResources(settings)
     n, size = prior.n_samples, prior.n_samples**2
     held = GRAM_COPIES * size
     placement, needed = placement_of_fit(n, Size(held, held, size), resources)

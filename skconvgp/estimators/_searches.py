@@ -4,36 +4,33 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 import numpy as np
-import torch
 from sklearn.exceptions import ConvergenceWarning
 
 from skconvgp._protocols import Localization, Step
 from skconvgp.backends import choose_backend
-from skconvgp.estimators._noise import warn_of_copies
-from skconvgp.estimators._resolve import (
-    AUTO,
-    MOST_BATCHES,
-    reject,
-    resolve_amplitude,
-    resolve_count,
-    resolve_device,
-    resolve_noise,
-    resolve_verbose,
-)
-from skconvgp.estimators._resolve_search import (
-    LEAST_BATCH,
-    require_room,
-    resolve_batch_sizes,
-    resolve_choice,
-    resolve_objective,
-    resolve_optimizer,
-    resolve_restarts,
-)
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._progress import STEPS, FitLine
+from skconvgp.estimators.settings._checks import (
+    AUTO,
+    KERNELS,
+    MOST_BATCHES,
+    Given,
+    as_count,
+    as_placement,
+)
+from skconvgp.estimators.settings._compute import HOST
+from skconvgp.estimators.settings._gp import GPSettings, warn_of_copies
+from skconvgp.estimators.settings._search import (
+    LEAST_BATCH,
+    as_batch_sizes,
+    as_choice,
+    as_objective,
+    as_optimizer,
+    require_room,
+)
 from skconvgp.flows import FlowResult
 from skconvgp.flows._kernel_search import EvidenceSearch, FlowSearch
 from skconvgp.flows._label_evidence import AMPLITUDE_LABEL
@@ -56,37 +53,31 @@ REMEDIES = {
 
 
 def evidence_search(
-    estimator: Any, problem: Problem, prior: Prior, parts: Parts
+    settings: GPSettings, problem: Problem, prior: Prior, parts: Parts
 ) -> EvidenceSearch | LocalSearch | None:
     """Return the search that `optimizer` asks for, or None."""
-    choice = resolve_choice(estimator, estimator.optimizer)
-    n_restarts = resolve_restarts(estimator, estimator.n_restarts_optimizer)
+    choice = settings.read("optimizer", as_choice)
+    n_restarts = settings.read("n_restarts_optimizer", partial(as_count, least=0))
     if choice is None:
         return None
-    require_free(estimator, prior, "optimizer=None")
+    require_free(settings, prior, "optimizer=None")
     require_samples(problem)
-    require_plain(estimator, problem)
+    require_plain(settings, problem)
     if choice.criterion == "loo":
         warn_of_copies(problem)
-    verbose = resolve_verbose(estimator, estimator.verbose)
-    progress = FitLine(choice.criterion, verbose, unit=STEPS)
-
-    def watch(step: Step) -> bool:
-        progress.report(step.index + 1, step.total)
-        return False
-
+    watch = watch_steps(choice.criterion, settings)
     # The noise is chosen again after the search if `noise_variance` names the other
     # criterion, and with a completion, whose matrix differs. If the labels determine
     # the noise, strings are refused.
     words = (AUTO, choice.criterion)
-    noise = resolve_noise(estimator, estimator.noise_variance)
+    noise, rechooses = settings.noise, settings["noise_variance"] in words
     if choice.criterion == "loo" and isinstance(parts.completion, Localization):
         return LocalSearch(
             parts.completion,
             choice.optimizer,
             n_restarts,
             noise,
-            estimator.noise_variance in words,
+            rechooses,
             choice.is_usual,
             watch,
         )
@@ -97,14 +88,25 @@ def evidence_search(
         choice.optimizer,
         n_restarts,
         noise,
-        estimator.noise_variance in words and not is_other,
+        rechooses and not is_other,
         choice.is_usual,
         watch,
     )
 
 
+def watch_steps(label: str, settings: GPSettings) -> Callable[[Step], bool]:
+    """Return what is told of the steps of a search, and shows progress."""
+    progress = FitLine(label, settings.verbose, unit=STEPS)
+
+    def watch(step: Step) -> bool:
+        progress.report(step.index + 1, step.total)
+        return False
+
+    return watch
+
+
 def flow_search(
-    estimator: Any,
+    settings: GPSettings,
     problem: Problem,
     prior: Prior,
     watch: Callable[[Step], bool],
@@ -113,29 +115,18 @@ def flow_search(
 ) -> FlowSearch:
     """Return the search on batches by the settings of Kernel Flows.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Has the settings.
-    problem, prior : object
-        The problem that will be fitted, and its prior.
-    watch : callable
-        Called after each step; returns whether to stop.
-    is_watched : bool
-        Whether `watch` shows progress itself.
+    `watch` is called after each step, and returns whether to stop; `is_watched` is
+    whether it shows progress itself.
     """
-    optimizer = copy.deepcopy(resolve_optimizer(estimator, estimator.optimizer))
-    noise = resolve_noise(estimator, estimator.noise_variance)
-    objective = resolve_objective(estimator, estimator.objective, noise)
-    require_free(
-        estimator, prior, type(estimator).__name__.replace("KernelFlows", "ConvNetGP")
-    )
+    optimizer, noise = settings.read("optimizer", as_optimizer), settings.noise
+    objective = settings.read("objective", partial(as_objective, noise=noise))
+    require_free(settings, prior, settings.owner.replace("KernelFlows", "ConvNetGP"))
     objective = copy.deepcopy(objective)
     objective.count(LEAST_BATCH)  # raises for wrong settings before any work
     require_samples(problem)
-    sizes = resolve_batch_sizes(estimator, estimator.batch_size, len(problem.rows))
+    sizes = settings.read("batch_size", partial(as_batch_sizes, n=len(problem.rows)))
     require_room(problem.codes, min(sizes))
-    verbose = 0 if is_watched else resolve_verbose(estimator, estimator.verbose)
+    verbose = 0 if is_watched else settings.verbose
     progress = FitLine("flow", verbose, unit=STEPS)
 
     def watch_step(step: Step) -> bool:
@@ -143,19 +134,19 @@ def flow_search(
         return watch(step)
 
     # An objective that was given as an object has its own noise.
-    is_usual = estimator.objective is None or isinstance(estimator.objective, str)
+    is_usual = isinstance(settings["objective"], str | None)
     return FlowSearch(
         optimizer,
         objective,
         sizes,
-        resolve_count(estimator, "n_batches", estimator.n_batches, most=MOST_BATCHES),
+        settings.read("n_batches", partial(as_count, most=MOST_BATCHES)),
         isinstance(noise, str) and is_usual,
         watch_step,
     )
 
 
 def warn_of_result(
-    estimator: Any,
+    owner: str,
     search: EvidenceSearch | FlowSearch | LocalSearch | PatchSearch,
     result: FlowResult,
 ) -> None:
@@ -169,7 +160,7 @@ def warn_of_result(
         )
     if not np.isfinite(result.rho):
         warn_caller(
-            f"{type(estimator).__name__} has learned nothing: the objective is "
+            f"{owner} has learned nothing: the objective is "
             f"undefined at all points of the search ({result.message}). Scale X to "
             "numbers near 1, start from other hyperparameters, or raise "
             "`noise_variance`, or that of the objective if it has its own.",
@@ -186,22 +177,16 @@ def warn_of_result(
         )
 
 
-def warn_of_slow_derivatives(estimator: Any, prior: KernelPrior) -> None:
+def warn_of_slow_derivatives(settings: GPSettings, prior: KernelPrior) -> None:
     """Warn if compiled code has the values of a kernel of many maps and torch the rest.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Its `backend` may be torch, which is then as slow for values, as on a GPU.
-    prior : KernelPrior
-        Has the kernel, and the shape of the images.
+    The backend may be torch, which is then as slow for values, as on a GPU.
     """
-    backend = estimator.backend
-    choice = choose_backend(prior.kernel, prior.map_shape, backend, torch.device("cpu"))
+    choice = choose_backend(prior.kernel, prior.map_shape, settings["backend"], HOST)
     is_slower = choice.is_fused and not choice.has_tangents
     if not is_slower or choice.n_displacements < FEW_DISPLACEMENTS:
         return
-    if resolve_device(estimator, estimator.device).device.type == "cpu":
+    if settings.read("device", as_placement).device.type == "cpu":
         warn_caller(
             "Torch computes the derivatives of tangent kernels. For networks that "
             "average over positions it takes some hundred times as long as compiled "
@@ -210,7 +195,7 @@ def warn_of_slow_derivatives(estimator: Any, prior: KernelPrior) -> None:
         )
 
 
-def warn_of_bounds(estimator: Any, at_bounds: dict[str, float]) -> None:
+def warn_of_bounds(owner: str, at_bounds: dict[str, float]) -> None:
     """Warn of hyperparameters at a bound of the search; the bounds are by name."""
     if not at_bounds:
         return
@@ -223,7 +208,7 @@ def warn_of_bounds(estimator: Any, at_bounds: dict[str, float]) -> None:
         wider = ", ".join(f"`{name}_bounds`" for name in settings)
         remedies.insert(0, f"widen {wider} of the kernel or hold it by 'fixed'")
     warn_caller(
-        f"The hyperparameters that {type(estimator).__name__} found are at a bound of "
+        f"The hyperparameters that {owner} found are at a bound of "
         f"the search, and better ones may lie beyond: {ends}. Start from other "
         f"hyperparameters, or {'; '.join(remedies)}.",
         ConvergenceWarning,
@@ -231,29 +216,16 @@ def warn_of_bounds(estimator: Any, at_bounds: dict[str, float]) -> None:
 
 
 def require_free(
-    estimator: Any, prior: Prior, alternative: str, *, has_more: bool = False
+    given: Given, prior: Prior, alternative: str, *, has_more: bool = False
 ) -> None:
     """Raise if no hyperparameter is free, or one starts outside its bounds.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Named in the message.
-    prior : Prior
-        Has the kernel.
-    alternative : str
-        Setting without a search.
-    has_more : bool, default=False
-        Whether more than hyperparameters is learned, so that none need be free.
+    The alternative is a setting without a search. If `has_more`, more is learned than
+    hyperparameters, so that none need be free.
     """
     if prior.kernel_prior is None:
-        reject(
-            estimator,
-            "kernel",
-            "None or a kernel of skconvgp.kernels: a precomputed matrix has no "
-            "hyperparameters to learn",
-            estimator.kernel,
-        )
+        why = "a precomputed matrix has no hyperparameters to learn"
+        given.reject("kernel", f"{KERNELS}: {why}")
     kernel: Kernel = prior.kernel_prior.kernel
     free = [item for item in kernel.hyperparameters if item.is_free]
     if not (free or has_more):
@@ -273,18 +245,17 @@ def require_free(
             )
 
 
-def require_plain(estimator: Any, problem: Problem) -> None:
+def require_plain(settings: GPSettings, problem: Problem) -> None:
     """Raise if samples have weights, or the amplitude is not profiled."""
     if not (problem.weights == 1.0).all():
         raise ValueError(
-            f"optimizer={estimator.optimizer!r} takes no sample weights other than 0 "
+            f"optimizer={settings['optimizer']!r} takes no sample weights other than 0 "
             "and 1: repeat samples, or fit with optimizer=None and the kernel "
             "that was chosen without weights."
         )
-    amplitude = resolve_amplitude(estimator, estimator.amplitude)
-    if amplitude != "profile":
+    if settings.amplitude != "profile":
         expected = "'profile' with an optimizer, which maximises over it too"
-        reject(estimator, "amplitude", expected, amplitude)
+        settings.reject("amplitude", expected, settings.amplitude)
 
 
 def require_samples(problem: Problem) -> None:

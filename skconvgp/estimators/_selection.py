@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,9 +24,14 @@ from skconvgp.estimators._candidates import (
 )
 from skconvgp.estimators._gp import BaseGP
 from skconvgp.estimators._labels import kind_of
-from skconvgp.estimators._resolve import MOST_BATCHES, is_precomputed, resolve_count
-from skconvgp.estimators._resolve_search import resolve_batch_size
 from skconvgp.estimators._validation import make_generator
+from skconvgp.estimators.settings._checks import (
+    MOST_BATCHES,
+    Given,
+    as_count,
+    is_precomputed,
+)
+from skconvgp.estimators.settings._search import as_batch_size
 from skconvgp.exceptions import NotPSDError
 from skconvgp.flows import Rho
 from skconvgp.flows._batches import Batches
@@ -363,11 +369,13 @@ def _mean_rho(
     kept, model = gp._training.kept, gp._process.model
     rows = gp._read_new(X)[kept]
     codes = rows_to_tensor(gp._training.codes) if is_classifier(gp) else None
-    size = resolve_batch_size(OWNER, batch_size, len(rows), USUAL_BATCH)
+    given = Given.to(OWNER, batch_size=batch_size, n_batches=n_batches)
+    as_size = partial(as_batch_size, n=len(rows), usual=USUAL_BATCH)
+    size = given.read("batch_size", as_size)
     batches = Batches(len(rows), codes, make_generator(random_state))
     targets = rows_to_tensor(model.sample_targets)
     objective = Rho("held_out", noise_variance=model.noise)
-    total, count = 0.0, resolve_count(OWNER, "n_batches", n_batches, most=MOST_BATCHES)
+    total, count = 0.0, given.read("n_batches", partial(as_count, most=MOST_BATCHES))
     for _ in range(count):
         indices = batches.draw(size).indices
         drawn = to_numpy(indices)

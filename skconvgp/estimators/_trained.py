@@ -26,4 +26,4 @@ class TrainedEstimator(BaseCallbacks):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Warn if another version of the package wrote the state."""
-        super().__setstate__(without_version(self, state))
+        super().__setstate__(without_version(type(self).__name__, state))

@@ -12,32 +12,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
 
-from skconvgp._settings import as_float, is_number
+from skconvgp._settings import as_float
 from skconvgp._tensors import permutation
 from skconvgp._typing import ImageShape
 from skconvgp.engine import rows_to_tensor, to_numpy
-from skconvgp.estimators._resolve import reject, resolve_flag
+from skconvgp.estimators.settings._checks import Given, UnfitError, is_auto
 
 EPOCH = "epoch"  # name of the task that callbacks are told of
 A_MAKER = (
     "a callable without arguments that returns a module (not the module, but "
     "`lambda: module`)"
 )
-
-
-def resolve_positive(
-    owner: Any, name: str, *, allows_zero: bool = False, most: float | None = None
-) -> float:
-    """Return a number > 0, or >= 0, and not above the largest allowed."""
-    value = getattr(owner, name)
-    number = as_float(value)
-    is_within = number < math.inf if most is None else number <= most
-    if not (is_within and (number > 0.0 or (allows_zero and number == 0.0))):
-        sign, bound = ">=" if allows_zero else ">", ""
-        if most is not None:
-            bound = f" and <= {most:g}"
-        reject(owner, name, f"a finite number {sign} 0{bound}", value)
-    return number
 
 
 def makes_modules(given: object) -> bool:
@@ -53,19 +38,22 @@ def makes_modules(given: object) -> bool:
     return True
 
 
-def resolve_held_out(owner: Any) -> float:
+def as_held_out(fraction: object) -> float:
     """Return the share of samples that may be held out."""
-    fraction = owner.validation_fraction
-    if not (is_number(fraction) and float(fraction) < 1.0):
-        reject(owner, "validation_fraction", "a number > 0 and < 1", fraction)
-    return float(fraction)
+    number = as_float(fraction)
+    if 0.0 < number < 1.0:
+        return number
+    raise UnfitError("a number > 0 and < 1")
 
 
-def resolve_validation(owner: Any) -> float:
-    """Return the share of samples that are held out; 0 without early stopping."""
-    fraction = resolve_held_out(owner)
-    is_early = resolve_flag(owner, "early_stopping", owner.early_stopping)
-    return fraction if is_early else 0.0
+def as_training_rate(rate: object, usual: float) -> float:
+    """Return the rate of a training; "auto" is the usual one."""
+    if is_auto(rate):
+        return usual
+    number = as_float(rate)
+    if 0.0 < number < math.inf:
+        return number
+    raise UnfitError("'auto' or a finite number > 0")
 
 
 def hold_out(
@@ -105,11 +93,11 @@ def hold_out(
     return np.setdiff1d(order, chosen), np.sort(chosen)
 
 
-def made_module(owner: Any, name: str, make: Callable[[], object]) -> nn.Module:
+def made_module(given: Given, name: str, make: Callable[[], object]) -> nn.Module:
     """Return the module that a setting makes; raise unless samples can train it."""
     module = make()
     if not isinstance(module, nn.Module):
-        reject(owner, name, "a callable that returns a torch module", module)
+        given.reject(name, "a callable that returns a torch module", module)
     if any(True for _ in module.buffers()):
         raise ValueError(
             f"`{name}` makes a module with buffers, such as those of batch "
@@ -120,30 +108,20 @@ def made_module(owner: Any, name: str, make: Callable[[], object]) -> nn.Module:
 
 
 def require_outputs(
-    owner: Any, name: str, module: nn.Module, inputs: Tensor, n_outputs: int, of: str
+    given: Given, name: str, module: nn.Module, inputs: Tensor, n_outputs: int, of: str
 ) -> None:
     """Raise unless a module reads samples, and has parameters and enough outputs.
 
-    Parameters
-    ----------
-    owner, name : estimator and str
-        Whose setting makes the module.
-    module : torch.nn.Module
-        The module.
-    inputs : Tensor of shape (n, ...)
-        Some samples.
-    n_outputs : int
-        Number of outputs.
-    of : str
-        What an output stands for.
+    The setting `name` makes the module. `inputs` (n, ...) are some samples, and `of`
+    is what an output stands for.
     """
-    given = tuple(inputs.shape)
+    size = tuple(inputs.shape)
     try:
         with torch.no_grad():
             outputs = module(inputs)
     except RuntimeError as error:
         raise ValueError(
-            f"`{name}` makes a module that cannot read inputs of shape {given!r}: "
+            f"`{name}` makes a module that cannot read inputs of shape {size!r}: "
             f"{error}. Rows are read as images if that is possible; set "
             "image_shape=None for inputs of shape (n, d), or the shape of an image."
         ) from error
@@ -156,11 +134,11 @@ def require_outputs(
     if shape != (len(inputs), n_outputs):
         raise ValueError(
             f"`{name}` must return {n_outputs} numbers for each sample, one for each "
-            f"{of}: for inputs of shape {given!r} the shape "
+            f"{of}: for inputs of shape {size!r} the shape "
             f"{(len(inputs), n_outputs)!r}, and it returned {shape!r}."
         )
     if not any(True for _ in module.parameters()):
-        reject(owner, name, "a callable that returns a module with parameters", module)
+        given.reject(name, "a callable that returns a module with parameters", module)
 
 
 def images_or_rows(rows: NDArray[Any], shape: ImageShape, *, is_image: bool) -> Tensor:

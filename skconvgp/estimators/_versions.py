@@ -14,13 +14,13 @@ def with_version(state: Any) -> dict[str, Any]:
     return dict(state) | {VERSION_KEY: version("skconvgp")}
 
 
-def without_version(estimator: Any, state: dict[str, Any]) -> dict[str, Any]:
+def without_version(owner: str, state: dict[str, Any]) -> dict[str, Any]:
     """Return a state without its version; warn if it is not the current one."""
     state = dict(state)
     written, current = state.pop(VERSION_KEY, "unknown"), version("skconvgp")
     if written != current:
         warnings.warn(
-            f"This {type(estimator).__name__} was saved by skconvgp {written} and is "
+            f"This {owner} was saved by skconvgp {written} and is "
             f"loaded by {current}: results may differ; fit it again.",
             VersionMismatchWarning,
             stacklevel=3,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +16,6 @@ from torch import Tensor
 
 from skconvgp._ambient import ordinary_state, public
 from skconvgp._protocols import Objective
-from skconvgp._settings import is_int, is_number
 from skconvgp._typing import FloatArray
 from skconvgp.backends import choose_backend
 from skconvgp.engine import (
@@ -31,24 +31,25 @@ from skconvgp.estimators._doors import Samples, read_new, read_training
 from skconvgp.estimators._given import host_samples
 from skconvgp.estimators._kernel_estimator import KernelEstimator
 from skconvgp.estimators._public_fit import public_fit
-from skconvgp.estimators._resolve import (
-    reject,
-    require_kernel,
-    resolve_verbose,
-    resolve_word,
-)
-from skconvgp.estimators._resolve_search import (
-    require_room,
-    resolve_batch_size,
-    resolve_objective,
-)
 from skconvgp.estimators._scale import warn_of_scale
 from skconvgp.estimators._targets import target_columns
 from skconvgp.estimators._validation import make_generator, warn_of_idle
 from skconvgp.estimators._warn import warn_caller
-from skconvgp.estimators.compute._function_config import make_config
 from skconvgp.estimators.compute._progress import FLOW_STEPS, FitLine
-from skconvgp.estimators.compute._resources import find_device
+from skconvgp.estimators.settings._checks import (
+    AUTO,
+    Given,
+    as_count,
+    as_kernel,
+    as_positive,
+    word_of,
+)
+from skconvgp.estimators.settings._compute import Compute
+from skconvgp.estimators.settings._search import (
+    as_batch_size,
+    as_objective,
+    require_room,
+)
 from skconvgp.flows._batches import Batches
 from skconvgp.flows._field import PointKernel, travel
 from skconvgp.flows._warp import Flow, keeps_order
@@ -263,9 +264,8 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
             The fitted transformer.
         """
         self._require_kernels()
-        samples = read_training(
-            self, X, y, None, multi_output=True, ensure_min_samples=2
-        )
+        checks: Any = {"multi_output": True, "ensure_min_samples": 2}
+        samples = read_training(self, Compute.of(self), X, y, None, **checks)
         self._keep_kernels(samples)
         targets, codes = _targets(samples.y)
         flow = self._flow(len(targets))
@@ -295,7 +295,7 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
             kernel = self._covariances(self.field_kernel_, placement)
             return travel(points, [thaw(step, HOST) for step in self._steps], kernel)
 
-        placement = find_device(self, is_fitted=True)
+        placement = Compute.of(self).placement(is_fitted=True)
         return self._like(X, to_numpy(compute_at(placement, move)))
 
     def staged_transform(self, X: ArrayLike) -> Iterator[FloatArray]:
@@ -323,7 +323,7 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
     def _stages(self, X: ArrayLike) -> Iterator[FloatArray]:
         check_is_fitted(self)
         points = _points(self._read_new(X))
-        placement = find_device(self, is_fitted=True)
+        placement = Compute.of(self).placement(is_fitted=True)
         kernel = self._covariances(self.field_kernel_, placement)
         yield self._like(X, to_numpy(points))
         for step in self._steps:
@@ -333,16 +333,12 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
     def _require_kernels(self) -> None:
         """Raise unless the kernels are None or kernel objects."""
         for name in ("kernel", "field_kernel"):
-            given = getattr(self, name)
-            if given is not None:
-                require_kernel(
-                    self, name, given, "None or a kernel of skconvgp.kernels"
-                )
+            Given.of(self).read(name, partial(as_kernel, usual=rbf()))
 
     def _keep_kernels(self, samples: Samples) -> None:
         """Set the fitted kernels, and the scale of the samples."""
         prior = samples.prior.kernel_prior
-        self.kernel_ = prior.kernel
+        self.kernel_, self.image_shape_ = prior.kernel, prior.image_shape
         field_kernel = self.field_kernel or self.kernel_
         warn_of_idle(field_kernel)
         self.field_kernel_ = replace(prior, kernel=field_kernel).resolved().kernel
@@ -353,7 +349,7 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
     ) -> None:
         """Learn the steps, and set the attributes that follow; warn of no steps."""
         generator = make_generator(self.random_state)
-        line = FitLine("fit", resolve_verbose(self, self.verbose), unit=FLOW_STEPS)
+        line = FitLine("fit", Compute.of(self).verbose, unit=FLOW_STEPS)
 
         def learn(placement: Placement) -> None:
             warp = flow.learn(
@@ -369,7 +365,7 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
             self.rho_trace_ = np.array(warp.values)
             self._steps = [freeze(step) for step in warp.steps]
 
-        compute_at(find_device(self, is_fitted=False), learn)
+        compute_at(Compute.of(self).placement(), learn)
         self.n_steps_ = len(self._steps)
         if flow.n_steps and not self.n_steps_:
             warn_caller(
@@ -380,26 +376,22 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
 
     def _flow(self, n_samples: int) -> Flow:
         """Return the checked settings."""
-        interpolation = resolve_word(
-            self, "interpolation", self.interpolation, ("complete", "original")
-        )
-        solver = resolve_word(self, "solver", self.solver, ("euler", "rk45"))
+        given = Given.of(self)
+        interpolation = given.read("interpolation", word_of(("complete", "original")))
+        solver = given.read("solver", word_of(("euler", "rk45")))
         if interpolation == "original" and solver != "euler":
-            expected = "'euler' with interpolation='original'"
-            reject(self, "solver", expected, self.solver)
-        if not is_int(self.n_steps, least=0):
-            reject(self, "n_steps", "an int >= 0", self.n_steps)
-        for name in ("step_size", "field_noise"):
-            if not is_number(getattr(self, name)):
-                reject(self, name, "a finite number > 0", getattr(self, name))
+            given.reject("solver", "'euler' with interpolation='original'")
+        step_size = given.read("step_size", as_positive)
+        field_noise = given.read("field_noise", as_positive)
+        as_size = partial(as_batch_size, n=n_samples, usual=AUTO_BATCH)
         return Flow(
             objective=self._objective(),
-            n_steps=int(self.n_steps),
-            batch_size=resolve_batch_size(self, self.batch_size, n_samples, AUTO_BATCH),
-            step_size=float(self.step_size),
-            step=resolve_word(self, "step", self.step, ("spread", "original")),
+            n_steps=given.read("n_steps", partial(as_count, least=0)),
+            batch_size=given.read("batch_size", as_size),
+            step_size=step_size,
+            step=given.read("step", word_of(("spread", "original"))),
             solver=solver,
-            field_noise=float(self.field_noise),
+            field_noise=field_noise,
             is_complete=interpolation == "complete",
         )
 
@@ -415,26 +407,23 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
         return rows
 
     def _objective(self) -> Objective:
-        given = "l2" if self.objective is None else self.objective
-        objective = resolve_objective(self, given, SMALLEST_NUGGET)
+        given = Given.of(self)
+        if self.objective is None:
+            given = given.but(objective="l2")
+        as_nugget = partial(as_objective, noise=SMALLEST_NUGGET)
+        objective = given.read("objective", as_nugget)
         objective.count(2)  # raises for wrong settings before any work
         if not objective.noise_variance >= SMALLEST_NUGGET:
             expected = f"an objective with noise_variance >= {SMALLEST_NUGGET:g}"
-            reject(self, "objective", expected, objective)
+            given.reject("objective", expected, objective)
         return objective
 
     def _covariances(self, kernel: Kernel, placement: Placement) -> PointKernel:
         shape = kernel_shape(kernel, self.image_shape_)
         kernel.check(shape)
-        choice = choose_backend(kernel, shape, "auto", placement.device)
-        config, runner = make_config(
-            type(self).__name__,
-            choice.name,
-            placement,
-            dtype="float64",
-            memory_budget=self.memory_budget,
-            n_jobs=self.n_jobs,
-        )
+        choice = choose_backend(kernel, shape, AUTO, placement.device)
+        compute = Compute.of(self).but(dtype="float64")
+        config, runner = compute.config(choice.name, placement)
         return PointKernel(choice, config, runner)
 
 

@@ -34,10 +34,10 @@ from skconvgp.engine import (
 from skconvgp.estimators._columns import image_columns
 from skconvgp.estimators._doors import read_new
 from skconvgp.estimators._given import FLOATS, checked_rows, images_to_rows
-from skconvgp.estimators._resolve import reject, resolve_memory_budget
 from skconvgp.estimators._scale import require_squares
 from skconvgp.estimators._validation import read_shape
-from skconvgp.estimators.compute._resources import find_device
+from skconvgp.estimators.settings._checks import Given
+from skconvgp.estimators.settings._compute import Compute
 from skconvgp.exceptions import NotFiniteError, TileMemoryError
 from skconvgp.image_maps import ImageBlocks
 
@@ -161,8 +161,8 @@ class ImageTransformer(TransformerMixin, BaseEstimator):
 
         A device or budget that cannot be used is an error, also where `fit` needs none.
         """
-        placement = find_device(self, is_fitted=False)
-        resolve_memory_budget(self, self.memory_budget, placement.device, 0, 1)
+        compute = Compute.of(self)
+        compute.memory_budget(compute.placement().device)
         rows, given = images_to_rows(X)
         rows = checked_rows(self, rows)
         shape = read_shape(self.image_shape, rows.shape[1], given, is_spatial=True)
@@ -172,7 +172,7 @@ class ImageTransformer(TransformerMixin, BaseEstimator):
     def _fit_map(self, fit: Callable[[ImageBlocks], ImageMap], images: Tensor) -> None:
         """Fit the map on the device, to images on the host, a block at a time."""
         require_squares(to_numpy(images))
-        placement = find_device(self, is_fitted=False)
+        placement = Compute.of(self).placement()
         an_image = FIT_COPIES * images[0].numel() * torch.float64.itemsize
         n_images = self._at_once(an_image, MOST_FITTED, placement)
         self.map_ = compute_at(
@@ -181,7 +181,7 @@ class ImageTransformer(TransformerMixin, BaseEstimator):
 
     def _at_once(self, an_image: int, most: int, placement: Placement) -> int:
         """Return how many images the budget allows, each of so many bytes."""
-        budget = resolve_memory_budget(self, self.memory_budget, placement.device, 0, 1)
+        budget = Compute.of(self).memory_budget(placement.device)
         if budget < an_image:
             raise TileMemoryError(
                 f"An image of shape {self.image_shape_!r} needs {an_image} bytes and "
@@ -202,7 +202,7 @@ class ImageTransformer(TransformerMixin, BaseEstimator):
         NotFiniteError if results are not finite.
         """
         images = rows_to_images(rows, shape)
-        placement = find_device(self, is_fitted=True)
+        placement = Compute.of(self).placement(is_fitted=True)
         an_image = COPIES * held * images.itemsize
         n_images = self._at_once(an_image, MOST_IMAGES, placement)
 
@@ -275,4 +275,4 @@ def require_not_negative(owner: Any, name: str) -> None:
     value = getattr(owner, name)
     is_zero = isinstance(value, int | float) and value == 0
     if not is_zero and not is_number(value):
-        reject(owner, name, "a finite number >= 0", value)
+        Given.of(owner).reject(name, "a finite number >= 0")

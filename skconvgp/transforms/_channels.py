@@ -8,7 +8,7 @@ from typing import Any, Self
 from skconvgp._settings import is_number
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._public_fit import public_fit
-from skconvgp.estimators._resolve import reject
+from skconvgp.estimators.settings._checks import Given
 from skconvgp.image_maps import ChannelScaling, ChannelZCA
 from skconvgp.transforms._base import InvertibleTransformer, require_not_negative
 
@@ -186,7 +186,7 @@ class ChannelWhitening(InvertibleTransformer):
             The fitted transformer.
         """
         if self.offset is not None and not is_number(self.offset):
-            reject(self, "offset", "None or a finite number > 0", self.offset)
+            Given.of(self).reject("offset", "None or a finite number > 0")
         require_not_negative(self, "eps")
         offset = None if self.offset is None else float(self.offset)
         fit = partial(ChannelZCA.fit, offset=offset, eps=float(self.eps))

@@ -11,8 +11,8 @@ import torch
 from skconvgp._settings import is_int, shown
 from skconvgp.engine import require_memory
 from skconvgp.estimators._public_fit import public_fit
-from skconvgp.estimators._resolve import reject, resolve_count
 from skconvgp.estimators._validation import CHANNELS, has_channels_last
+from skconvgp.estimators.settings._checks import Given, as_count
 from skconvgp.image_maps import Pooling, Scattering
 from skconvgp.transforms._base import ImageTransformer
 
@@ -137,13 +137,13 @@ class ScatteringTransform(ImageTransformer):
         return self
 
     def _scattering(self) -> Scattering:
-        order = self.order
+        given, order = Given.of(self), self.order
         is_order = isinstance(order, Integral) and not isinstance(order, bool)
         if not is_order or order not in (1, 2):
-            reject(self, "order", "1 or 2", order)
+            given.reject("order", "1 or 2")
         if not is_int(self.L, most=MOST_ANGLES):
-            reject(self, "L", f"an int from 1 to {MOST_ANGLES}", self.L)
-        n_scales = resolve_count(self, "J", self.J)
+            given.reject("L", f"an int from 1 to {MOST_ANGLES}")
+        n_scales = given.read("J", as_count)
         return Scattering(n_scales, int(self.L), int(order))
 
     def _require_room(self, scattering: Scattering) -> None:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, Self
 
 from skconvgp.estimators._public_fit import public_fit
-from skconvgp.estimators._resolve import resolve_count
+from skconvgp.estimators.settings._checks import Given, as_count
 from skconvgp.image_maps import Contrast, PixelZCA, Pooling
 from skconvgp.transforms._base import ImageTransformer, require_not_negative
 
@@ -248,7 +248,7 @@ class Downsample(ImageTransformer):
         self : Downsample
             The fitted transformer.
         """
-        self.map_ = Pooling(resolve_count(self, "factor", self.factor))
+        self.map_ = Pooling(Given.of(self).read("factor", as_count))
         self._read(X)
         channels, *sizes = self.image_shape_
         height, width = (-(-size // self.map_.factor) for size in sizes)

@@ -22,7 +22,7 @@ from skconvgp import (
 from skconvgp.completion import CoarseKernel, Nystrom
 from skconvgp.display import RhoTraceDisplay
 from skconvgp.engine import KernelOracle
-from skconvgp.estimators import _resolve_search
+from skconvgp.estimators.settings import _search
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.flows import LBFGS, Adam, BayesianOptimization
 from skconvgp.flows._iterative import IterativeEvidence
@@ -326,7 +326,7 @@ def test_without_an_optimizer_nothing_is_kept_of_an_earlier_search():
 
 def test_a_word_that_does_not_converge_warns(monkeypatch):
     X, y = wave(40)
-    monkeypatch.setattr(_resolve_search, "USUAL", LBFGS(max_iter=1))
+    monkeypatch.setattr(_search, "USUAL", LBFGS(max_iter=1))
     with pytest.warns(ConvergenceWarning, match="has not converged"):
         regressor(rbf(20.0)).fit(X, y)
     regressor(rbf(20.0), optimizer=LBFGS(max_iter=1)).fit(X, y)  # as asked for

@@ -16,6 +16,7 @@ from skconvgp import (
     gram_matrix,
 )
 from skconvgp.estimators._searches import warn_of_slow_derivatives
+from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.flows import Adam
 from skconvgp.kernels import FlipAverage, convnet, convnet_gap
 from skconvgp.processes import KernelPrior
@@ -77,7 +78,7 @@ def test_sums_of_networks_that_flatten_are_not_called_slow():
     prior = KernelPrior(kernel, np.zeros((2, 16)), np.arange(2), (1, 4, 4))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warn_of_slow_derivatives(ConvNetGPRegressor(kernel), prior)
+        warn_of_slow_derivatives(GPSettings.of(ConvNetGPRegressor(kernel)), prior)
 
 
 @needs_extension
@@ -89,5 +90,5 @@ def test_derivatives_on_a_gpu_are_as_fast_as_values(device):
     prior = KernelPrior(network, np.zeros((2, 16)), np.arange(2), (1, 4, 4))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        warn_of_slow_derivatives(estimator, prior)
+        warn_of_slow_derivatives(GPSettings.of(estimator), prior)
     assert len(caught) == (device == "cpu")

@@ -10,6 +10,7 @@ from scipy.stats import norm
 from skconvgp import PatchGPRegressor, gram_matrix
 from skconvgp.engine import Placement
 from skconvgp.estimators.compute._resources import EstimatorResources
+from skconvgp.estimators.settings._compute import Compute
 from skconvgp.flows import LBFGS, Step
 from skconvgp.flows._patch_landscape import PatchLandscape
 from skconvgp.flows._patch_task import PatchTask, TermStart, features_of
@@ -62,7 +63,7 @@ def _has_color(kernel):
 
 
 def landscape_of(task, n_images=5):
-    resources = EstimatorResources(PatchGPRegressor(dtype="float64"))
+    resources = EstimatorResources(Compute.of(PatchGPRegressor(dtype="float64")))
     run = resources.run(Placement(torch.device("cpu")))
     return PatchLandscape(task, run, n_images, lambda _: False)
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import re
 from functools import lru_cache
 from importlib.metadata import version
@@ -15,7 +14,6 @@ from torch import Tensor
 
 from skconvgp.backends import BackendChoice, extension_file
 from skconvgp.engine import TileCache, to_numpy
-from skconvgp.estimators._resolve import reject
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.kernels import Kernel
 from skconvgp.kernels._keys import NoKeyError, settings_key
@@ -38,24 +36,6 @@ UNKNOWN = (
     "method `cache_key()`, which returns other numbers or words when results may "
     "change. Write such a method, or set cache_dir=None."
 )
-
-
-def resolve_cache_dir(owner: object, cache_dir: object) -> Path | None:
-    """Return the folder of all caches, and make it; None if no tiles are kept."""
-    if cache_dir is None:
-        return None
-    name = os.fspath(cache_dir) if isinstance(cache_dir, str | os.PathLike) else None
-    if not isinstance(name, str) or not name:
-        reject(owner, "cache_dir", "None or the path of a folder", cache_dir)
-    try:
-        folder = Path(name).expanduser()
-        folder.mkdir(parents=True, exist_ok=True)
-    except (OSError, RuntimeError, ValueError) as error:
-        raise ValueError(
-            "`cache_dir` must be a folder, or the path of one that can be made, got "
-            f"{cache_dir!r}: {error}."
-        ) from error
-    return folder
 
 
 def warn_of_unknown(folder: Path | None, kernel: Kernel) -> None:

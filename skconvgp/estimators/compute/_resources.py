@@ -13,25 +13,13 @@ from skconvgp._config import ComputeConfig
 from skconvgp._typing import OnStep
 from skconvgp.backends import BackendChoice
 from skconvgp.engine import Placement, TileCache
-from skconvgp.estimators._resolve import (
-    AUTO,
-    DTYPES,
-    device_exists,
-    resolve_backend,
-    resolve_device,
-    resolve_dtype,
-    resolve_jobs,
-    resolve_memory_budget,
-    resolve_solve_dtype,
-    resolve_verbose,
-)
-from skconvgp.estimators._validation import make_generator
 from skconvgp.estimators._warn import warn_caller
-from skconvgp.estimators.compute._kept_tiles import find_cache, resolve_cache_dir
-from skconvgp.estimators.compute._parallel import make_runner
+from skconvgp.estimators.compute._kept_tiles import find_cache
 from skconvgp.estimators.compute._progress import PAIRS, FitLine, ProgressLine
 from skconvgp.estimators.compute._sight import warn_of_blindness
 from skconvgp.estimators.compute._steep import why_double
+from skconvgp.estimators.settings._checks import AUTO, DTYPES
+from skconvgp.estimators.settings._compute import Compute
 from skconvgp.kernels import Kernel
 from skconvgp.processes import (
     Basis,
@@ -40,7 +28,6 @@ from skconvgp.processes import (
     Run,
 )
 
-HOST = torch.device("cpu")
 AnyKernel = TypeVar("AnyKernel", KernelPrior, PatchPrior)
 
 
@@ -52,38 +39,39 @@ class EstimatorResources:
     backend is an error.
     """
 
-    def __init__(self, owner: Any, fitted: Basis | None = None) -> None:
-        self._owner, self._fitted = owner, fitted
+    def __init__(self, compute: Compute, fitted: Basis | None = None) -> None:
+        self._compute, self._fitted = compute, fitted
         self.dtype_reason = ""  # why ``dtype="auto"`` is not float32
         self._tried: list[Kernel] = []  # that were asked what they see of the samples
         if fitted is None:
-            self._require_settings()
+            compute.require()
 
     @property
     def solve_dtype(self) -> torch.dtype:
         """Precision of Gram matrices and of solves."""
-        return resolve_solve_dtype(self._owner, self._owner.solve_dtype)
+        return self._compute.solve_dtype
+
+    def report(self, noise_reason: str) -> dict[str, Any]:
+        """Return fields of the report of a fit: why it has its precision and noise."""
+        return {"dtype_reason": self.dtype_reason, "noise_reason": noise_reason}
 
     def placement(self, needed: int) -> Placement:
         """Return where to compute if `needed` bytes must fit there at once."""
-        return find_device(self._owner, needed, is_fitted=self._fitted is not None)
+        return self._compute.placement(needed, is_fitted=self._fitted is not None)
 
     def run(self, placement: Placement, reserved: int = 0) -> Run:
         """Return how to compute there, with `reserved` bytes in use."""
-        owner, device = self._owner, placement.device
-        backend = resolve_backend(owner, owner.backend)
+        compute, device = self._compute, placement.device
+        backend = compute.backend
         if self._fitted is None:
-            dtype = resolve_dtype(owner, owner.dtype, device, "torch")
+            dtype = compute.dtype(device)
         else:
-            dtype = DTYPES[owner.dtype_]
-        runner, n_workers = make_runner(resolve_jobs(owner, owner.n_jobs), device)
-        budget = resolve_memory_budget(
-            owner, owner.memory_budget, device, reserved, n_workers
-        )
-        solve_dtype = resolve_solve_dtype(owner, owner.solve_dtype)
+            dtype = DTYPES[compute["dtype_"]]
+        runner, n_workers = compute.runner(device)
+        budget = compute.memory_budget(device, reserved, n_workers)
+        solve_dtype = compute.solve_dtype
         config = ComputeConfig(device, dtype, solve_dtype, budget, n_workers)
-        verbose = resolve_verbose(owner, owner.verbose)
-        progress = partial(_progress, verbose=verbose, n_workers=n_workers)
+        progress = partial(_progress, verbose=compute.verbose, n_workers=n_workers)
         run = Run(placement, config, runner, backend, progress, self._find_cache)
         return run if self._fitted is None else self._at_hand(run, self._fitted)
 
@@ -93,16 +81,15 @@ class EstimatorResources:
         Training and test covariances then have the same rounding errors, even if a
         model is loaded on a machine with another device or backend.
         """
-        owner = self._owner
+        compute, device = self._compute, run.config.device
         if isinstance(prior, PatchPrior):  # sums are double: responses may be single
-            dtype = resolve_dtype(owner, owner.dtype, run.config.device, "fused")
+            dtype = compute.dtype(device, "fused")
             return prior.with_dtype(str(dtype).removeprefix("torch."))
         if self._fitted is None and prior.kernel not in self._tried:
             self._tried.append(prior.kernel)
             warn_of_blindness(prior.kernel, prior.images())
-        choice = prior.choice(run)
-        dtype = resolve_dtype(owner, owner.dtype, run.config.device, choice.name)
-        if (owner.dtype, dtype) == ("auto", torch.float32):
+        dtype = compute.dtype(device, prior.choice(run).name)
+        if (compute["dtype"], dtype) == (AUTO, torch.float32):
             reason = why_double(prior.kernel, prior.images())
             self.dtype_reason = self.dtype_reason or reason
             dtype = torch.float64 if reason else dtype
@@ -110,24 +97,11 @@ class EstimatorResources:
 
     def memory_budget(self, placement: Placement, reserved: int) -> int:
         """Return the bytes that a computation may hold beside `reserved` bytes."""
-        owner = self._owner
-        return resolve_memory_budget(
-            owner, owner.memory_budget, placement.device, reserved, 1
-        )
+        return self._compute.memory_budget(placement.device, reserved)
 
     def generator(self) -> Generator:
         """Return a random generator; with a seed, an equal one each time."""
-        return make_generator(self._owner.random_state)
-
-    def _require_settings(self) -> None:
-        """Raise for settings that are not allowed: much is computed before `run`."""
-        owner = self._owner
-        require_device(owner)
-        resolve_backend(owner, owner.backend)
-        resolve_jobs(owner, owner.n_jobs)
-        resolve_memory_budget(owner, owner.memory_budget, HOST, 0, 1)
-        resolve_solve_dtype(owner, owner.solve_dtype)
-        resolve_verbose(owner, owner.verbose)
+        return self._compute.generator()
 
     def _at_hand(self, run: Run, fitted: Basis) -> Run:
         """Return how to compute predictions; warn if "fused" is missing here."""
@@ -148,7 +122,7 @@ class EstimatorResources:
     def _find_cache(
         self, choice: BackendChoice, config: ComputeConfig, images: Tensor
     ) -> TileCache | None:
-        folder = resolve_cache_dir(self._owner, getattr(self._owner, "cache_dir", None))
+        folder = self._compute.folder
         return find_cache(folder, choice, config.dtype, config.device, images)
 
 
@@ -168,25 +142,3 @@ def _progress(
         label, verbose, n_position_pairs, n_workers, unit=unit, is_part=is_part
     )
     return line.report
-
-
-def find_device(owner: Any, needed: int = 0, *, is_fitted: bool) -> Placement:
-    """Return the device of an estimator, on which `needed` bytes must fit at once.
-
-    If the device is missing, a fitted estimator falls back to the CPU.
-    """
-    placement = resolve_device(owner, owner.device, needed)
-    if device_exists(placement.device):
-        return placement
-    message = f"device={owner.device!r} was asked for and is not on this machine"
-    if not is_fitted:
-        raise ValueError(f"{message}; use device='auto' or 'cpu'.")
-    warn_caller(f"{message}: the CPU is used.", UserWarning)
-    return Placement(torch.device("cpu"))
-
-
-def require_device(owner: Any) -> None:
-    """Raise if the device or the precision of a fit is not allowed."""
-    if owner.device != AUTO:  # which there always is
-        find_device(owner, is_fitted=False)
-    resolve_dtype(owner, owner.dtype, HOST, "torch")

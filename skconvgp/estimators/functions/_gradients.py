@@ -24,19 +24,15 @@ from skconvgp.engine import (
     to_numpy,
 )
 from skconvgp.estimators._given import FLOATS, host_samples
-from skconvgp.estimators._resolve import resolve_flag, resolve_verbose
 from skconvgp.estimators._series import warn_of_series
-from skconvgp.estimators.compute._function_config import (
-    backend_choice,
-    find_placement,
-    make_config,
-)
 from skconvgp.estimators.compute._progress import ProgressLine
 from skconvgp.estimators.functions._pairs import (
     covariances,
     read_pairs,
     require_finite,
 )
+from skconvgp.estimators.settings._checks import as_flag
+from skconvgp.estimators.settings._compute import Compute
 from skconvgp.kernels import Kernel
 
 REMEDY = "use fewer samples, or `gram_vjp`, which stores no derivatives of K."
@@ -121,24 +117,22 @@ def gram_gradient(
     kernel, sides = pairs.kernel, pairs.sides
     n_columns = 1 + len(kernel.theta)
     n_values = math.prod(pairs.size) * n_columns
-    placement = find_placement("gram_gradient", device, _precise(dtype), n_values)
-    progress = ProgressLine("gram", resolve_verbose("gram_gradient", verbose))
+    compute = Compute.to(
+        "gram_gradient",
+        device=device,
+        backend=backend,
+        dtype=_precise(dtype),
+        memory_budget=memory_budget,
+        n_jobs=n_jobs,
+        verbose=verbose,
+    )
+    placement = compute.placement_of(n_values)
+    progress = ProgressLine("gram", compute.verbose)
     warn_of_series(kernel, *sides)
 
     def evaluate(placement: Placement) -> NDArray[Any]:
-        choice = backend_choice(
-            "gram_gradient", kernel, pairs.shape, backend, placement
-        )
-        config, runner = make_config(
-            "gram_gradient",
-            choice.name,
-            placement,
-            dtype=_precise(dtype),
-            memory_budget=memory_budget,
-            n_jobs=n_jobs,
-            n_values=n_values,
-            remedy=REMEDY,
-        )
+        choice = compute.backend_of(kernel, pairs.shape, placement)
+        config, runner = compute.config(choice.name, placement, n_values, REMEDY)
         if not choice.has_tangents:  # torch: one level of forward mode for all threads
             config, runner = replace(config, n_workers=1), run_serially
         # Covariances are contiguous in memory, as are derivatives by one
@@ -241,27 +235,30 @@ def gram_vjp(
     """
     pairs = read_pairs(kernel, X, Y, image_shape)
     kernel, sides = pairs.kernel, pairs.sides
-    has_inputs = resolve_flag("gram_vjp", "inputs", inputs)
+    compute = Compute.to(
+        "gram_vjp",
+        device=device,
+        backend=backend,
+        dtype=_precise(dtype),
+        memory_budget=memory_budget,
+        n_jobs=n_jobs,
+        verbose=verbose,
+        inputs=inputs,
+    )
+    has_inputs = compute.read("inputs", as_flag)
     weights = _weights(G, pairs.size)
     images, columns = sides[0], None if Y is None else sides[1]
-    progress = ProgressLine("gradient", resolve_verbose("gram_vjp", verbose))
+    progress = ProgressLine("gradient", compute.verbose)
     warn_of_series(kernel, *sides)
 
     def evaluate(placement: Placement) -> tuple[Tensor, Tensor | None]:
-        choice = backend_choice("gram_vjp", kernel, pairs.shape, backend, placement)
-        config, runner = make_config(
-            "gram_vjp",
-            choice.name,
-            placement,
-            dtype=_precise(dtype),
-            memory_budget=memory_budget,
-            n_jobs=n_jobs,
-        )
+        choice = compute.backend_of(kernel, pairs.shape, placement)
+        config, runner = compute.config(choice.name, placement)
         require_finite(choice.tiles(), config, sides)
         pullback = choose_pullback(choice, has_inputs=has_inputs)
         return pull_back(pullback, images, columns, weights, config, runner, progress)
 
-    by_theta, by_images = compute_at(find_placement("gram_vjp", device), evaluate)
+    by_theta, by_images = compute_at(compute.placement(), evaluate)
     if by_images is None:
         return to_numpy(by_theta), None
     shape = pairs.rows[0].shape if pairs.given is None else np.shape(host_samples(X))

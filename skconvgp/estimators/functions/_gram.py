@@ -17,24 +17,17 @@ from skconvgp.engine import (
     compute_at,
     to_numpy,
 )
-from skconvgp.estimators._resolve import resolve_dtype, resolve_verbose
 from skconvgp.estimators._series import warn_of_series
-from skconvgp.estimators.compute._function_config import (
-    backend_choice,
-    find_placement,
-    make_config,
-)
-from skconvgp.estimators.compute._kept_tiles import (
-    find_cache,
-    resolve_cache_dir,
-    warn_of_unknown,
-)
+from skconvgp.estimators.compute._kept_tiles import find_cache, warn_of_unknown
 from skconvgp.estimators.compute._progress import ProgressLine
 from skconvgp.estimators.compute._steep import why_double
 from skconvgp.estimators.functions._pairs import covariances, read_pairs
+from skconvgp.estimators.settings._checks import is_auto
+from skconvgp.estimators.settings._compute import Compute
 from skconvgp.kernels import Kernel
 
 OWNER = "gram_matrix"  # of settings, in messages
+REMEDY = "pass a memory map as `out`, use fewer samples, or dtype='float32'."
 
 
 @public
@@ -131,23 +124,26 @@ def gram_matrix(
     n_values = math.prod(pairs.size) if out is None else 0
     # Rows of a matrix that are computed one by one have the precision of all of them.
     decisive = max(reversed(sides), key=len)
-    placement = find_placement(OWNER, device, dtype, n_values)
-    progress = ProgressLine("gram", resolve_verbose(OWNER, verbose))
-    folder = resolve_cache_dir(OWNER, cache_dir)
+    compute = Compute.to(
+        OWNER,
+        device=device,
+        backend=backend,
+        dtype=dtype,
+        memory_budget=memory_budget,
+        n_jobs=n_jobs,
+        cache_dir=cache_dir,
+        verbose=verbose,
+    )
+    placement = compute.placement_of(n_values)
+    progress = ProgressLine("gram", compute.verbose)
+    folder = compute.folder
     warn_of_unknown(folder, kernel)
     warn_of_series(kernel, *sides)
 
     def evaluate(placement: Placement) -> NDArray[Any]:
-        choice = backend_choice(OWNER, kernel, pairs.shape, backend, placement)
-        config, runner = make_config(
-            OWNER,
-            choice.name,
-            placement,
-            dtype=_precision(dtype, choice, decisive, placement),
-            memory_budget=memory_budget,
-            n_jobs=n_jobs,
-            n_values=n_values,
-            remedy="pass a memory map as `out`, use fewer samples, or dtype='float32'.",
+        choice = compute.backend_of(kernel, pairs.shape, placement)
+        config, runner = _precise(compute, choice, decisive, placement).config(
+            choice.name, placement, n_values, REMEDY
         )
         tiles = choice.tiles()
         cache = find_cache(folder, choice, config.dtype, placement.device, *sides)
@@ -207,24 +203,25 @@ def gram_diag(
     (images,) = pairs.sides
     warn_of_series(pairs.kernel, images)
 
+    compute = Compute.to(OWNER, device=device, backend=backend, dtype=dtype)
+
     def evaluate(placement: Placement) -> FloatArray:
-        choice = backend_choice(OWNER, pairs.kernel, pairs.shape, backend, placement)
-        precision = _precision(dtype, choice, images, placement)
-        config, runner = make_config(OWNER, choice.name, placement, dtype=precision)
+        choice = compute.backend_of(pairs.kernel, pairs.shape, placement)
+        precise = _precise(compute, choice, images, placement)
+        config, runner = precise.config(choice.name, placement)
         return to_numpy(KernelOracle(choice.tiles(), images, config, runner).diag())
 
-    return compute_at(find_placement(OWNER, device), evaluate)
+    return compute_at(compute.placement(), evaluate)
 
 
-def _precision(
-    dtype: object, choice: BackendChoice, images: Tensor, placement: Placement
-) -> object:
-    """Return the setting, or "float64" if float32 is found to be too imprecise."""
-    if not isinstance(dtype, str) or dtype != "auto":
-        return dtype
-    resolved = resolve_dtype(OWNER, dtype, placement.device, choice.name)
-    is_coarse = resolved == torch.float32 and why_double(choice.kernel, images)
-    return "float64" if is_coarse else dtype
+def _precise(
+    compute: Compute, choice: BackendChoice, images: Tensor, placement: Placement
+) -> Compute:
+    """Return the settings, with float64 if "auto" were too imprecise."""
+    is_coarse = compute.dtype(placement.device, choice.name) == torch.float32
+    if is_auto(compute["dtype"]) and is_coarse and why_double(choice.kernel, images):
+        return compute.but(dtype="float64")
+    return compute
 
 
 def _buffer(out: Any, shape: tuple[int, int], *samples: NDArray[Any]) -> Tensor:

@@ -16,9 +16,9 @@ from skconvgp._tensors import native
 from skconvgp._typing import ImageShape
 from skconvgp.engine import KernelOracle, kernel_shape, rows_to_images
 from skconvgp.estimators._given import FLOATS, images_to_rows
-from skconvgp.estimators._resolve import is_kernel
 from skconvgp.estimators._scale import require_squares
 from skconvgp.estimators._validation import require_channels_first, shape_of_rows
+from skconvgp.estimators.settings._checks import is_kernel
 from skconvgp.kernels import Kernel
 
 

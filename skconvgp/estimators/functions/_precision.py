@@ -13,7 +13,7 @@ from skconvgp._protocols import TileBackend
 from skconvgp.backends import BackendChoice, ReferenceBackend, choose_backend
 from skconvgp.engine import KernelOracle, Placement, compute_at
 from skconvgp.estimators._warn import warn_caller
-from skconvgp.estimators.compute._function_config import find_placement
+from skconvgp.estimators.settings._compute import Compute
 from skconvgp.exceptions import NotPSDError
 from skconvgp.kernels import convnet
 from skconvgp.linalg import shifted_cholesky_
@@ -120,7 +120,7 @@ def check_precision(device: object = "auto") -> PrecisionReport:
     >>> check_precision("cpu").ok
     True
     """
-    placement = find_placement("check_precision", device)
+    placement = Compute.to("check_precision", device=device).placement()
     report = compute_at(placement, _check)
     if not report.ok:
         warn_caller(

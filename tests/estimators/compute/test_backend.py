@@ -44,7 +44,7 @@ WINDOWS = PatchKernel(patch_size=3, location_lengthscale=None)
 CHOOSERS = [
     "processes._prior.choose_backend",
 ]
-CHOOSERS += ["estimators.compute._function_config.choose_backend"]
+CHOOSERS += ["estimators.settings._compute.choose_backend"]
 
 
 @dataclass(frozen=True)

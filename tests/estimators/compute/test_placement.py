@@ -15,12 +15,12 @@ from skconvgp import (
 from skconvgp.backends import ReferenceBackend
 from skconvgp.engine import Placement, choose_placement, compute_at
 from skconvgp.engine._placement import GPU_ROOM
-from skconvgp.estimators._resolve import resolve_memory_budget
+from skconvgp.estimators.settings._checks import as_budget
 from skconvgp.exceptions import TileMemoryError
 from tests.helpers.estimators import digits, tiny_network
 
 CPU = torch.device("cpu")
-RESOLVE = "skconvgp.estimators._resolve"
+RESOLVE = "skconvgp.estimators.settings._checks"
 CLASSES = [ConvNetGPClassifier, ConvNetGPRegressor]
 N = 20
 X, y = digits(N)
@@ -149,13 +149,11 @@ def test_on_the_cpu_a_kept_factor_takes_nothing_of_the_budget(monkeypatch):
     gp = ConvNetGPRegressor(tiny_network(), device="cpu").fit(X, y)
     reserved = []
 
-    def resolve(owner, budget, device, n_bytes, n_workers):
-        reserved.append(n_bytes)
+    def resolve(budget, **options):
+        reserved.append(options["reserved"])
         return 2**20
 
-    monkeypatch.setattr(
-        "skconvgp.estimators.compute._resources.resolve_memory_budget", resolve
-    )
+    monkeypatch.setattr("skconvgp.estimators.settings._compute.as_budget", resolve)
     gp.predict(OTHERS, return_std=True)
     assert reserved == [0]
 
@@ -169,7 +167,7 @@ def test_budget_of_several_gpus_is_that_of_the_fullest(
 ):
     free = {None: 7000, 0: 7000, 1: 4000, 2: 100}
     monkeypatch.setattr(f"{RESOLVE}.free_memory", lambda device: free[device.index])
-    found = resolve_memory_budget("fit", None, torch.device(device), 1000, n_workers)
+    found = as_budget(None, torch.device(device), 1000, n_workers)
     assert found == budget
 
 
@@ -255,7 +253,7 @@ def test_host_without_room_for_what_a_gpu_gives_back_is_an_error_before_any_work
     cls, device, monkeypatch
 ):
     monkeypatch.setattr(
-        "skconvgp.estimators.compute._resources.device_exists", lambda device: True
+        "skconvgp.estimators.settings._compute._exists", lambda device: True
     )
     monkeypatch.setattr(f"{RESOLVE}.gpu_memory", lambda: 10**12)
     set_free_memory(monkeypatch, {"cpu": 3199, "cuda": 10**12})
@@ -270,7 +268,7 @@ def test_host_without_room_for_what_a_gpu_gives_back_is_an_error_before_any_work
 @pytest.mark.parametrize("cls", CLASSES)
 def test_a_gpu_asked_for_by_name_that_is_too_small_is_an_error(cls, monkeypatch):
     monkeypatch.setattr(
-        "skconvgp.estimators.compute._resources.device_exists", lambda device: True
+        "skconvgp.estimators.settings._compute._exists", lambda device: True
     )
     set_free_memory(monkeypatch, {"cpu": 10**9, "cuda": 1000})
     gp = cls(tiny_network(), solver="cholesky", noise_variance=1e-4, device="cuda")

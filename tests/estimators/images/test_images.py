@@ -18,8 +18,9 @@ from skconvgp import (
 from skconvgp.estimators._image_parts import (
     COLOR_PATCHES,
     SCATTERED_PATCHES,
-    resolve_parts,
+    read_parts,
 )
+from skconvgp.estimators.settings._checks import Given
 from skconvgp.exceptions import ImageShapeWarning
 from skconvgp.image_maps import ChannelComponents, Upright
 from skconvgp.kernels import FlipAverage, PatchKernel, convnet, rbf
@@ -124,13 +125,13 @@ def test_default_sees_colours_in_up_to_four_ways():
     gp = ImageClassifier(random_state=0).fit(images[:40], colour[:40])
     assert gp.score(images[40:], colour[40:]) == 1.0
     assert len(gp.fit_report_.part_weights) == 3  # two below 16 pixels, and the pixels
-    assert len(resolve_parts(gp, (3, 32, 32))) == 4
-    assert len(resolve_parts(gp, (3, 4, 4))) == 2
+    assert len(read_parts(Given.of(gp), (3, 32, 32))) == 4
+    assert len(read_parts(Given.of(gp), (3, 4, 4))) == 2
 
 
 def test_usual_parts_see_images_upright_and_colours_as_components():
     def ways(shape):
-        views = [one.fit_view for one in resolve_parts(ImageClassifier(), shape)]
+        views = [one.fit_view for one in read_parts(Given.of(ImageClassifier()), shape)]
         assert views[0] is None  # pixels
         return [(view.scattering.n_scales, view.fit_first) for view in views[1:]]
 
@@ -143,7 +144,7 @@ def test_usual_parts_see_images_upright_and_colours_as_components():
 
 def test_usual_parts_see_the_places_of_the_maps_of_their_scales():
     def places(shape):
-        kernels = [one.kernel for one in resolve_parts(ImageClassifier(), shape)]
+        kernels = [one.kernel for one in read_parts(Given.of(ImageClassifier()), shape)]
         usual = kernels[0].location_lengthscale / max(shape[1:])
         return usual, [one.location_lengthscale for one in kernels[1:]]
 
@@ -341,7 +342,7 @@ def test_settings_can_be_searched():
 
 def test_parts_have_names_of_their_own():
     colours, grey, small, vectors, own = (
-        [part.name for part in resolve_parts(ImageClassifier(parts), shape)]
+        [part.name for part in read_parts(Given.of(ImageClassifier(parts)), shape)]
         for parts, shape in (
             ("auto", (3, 32, 32)),
             ("auto", (1, 28, 28)),

@@ -15,7 +15,7 @@ from skconvgp import (
 )
 from skconvgp.augmentation import Flip
 from skconvgp.completion import CoarseKernel, Nystrom, SubsetOfData
-from skconvgp.estimators._noise import why_no_choice
+from skconvgp.estimators.settings._gp import why_no_choice
 from skconvgp.kernels import convnet, rbf
 from skconvgp.processes import Problem
 from tests.helpers.estimators import all_digits, digits, label_targets, tiny_network

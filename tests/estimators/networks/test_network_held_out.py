@@ -19,6 +19,7 @@ from skconvgp.estimators._network_calibration import (
 from skconvgp.estimators._network_settings import effective_number, read_settings
 from skconvgp.estimators._network_training import NetworkTraining
 from skconvgp.estimators._training import hold_out
+from skconvgp.estimators.settings._compute import Compute
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import rbf
 from skconvgp.likelihoods import Calibration
@@ -71,7 +72,7 @@ def test_batches_and_epochs_follow_from_the_number_of_samples(
     settings, n, batch_size, max_iter
 ):
     model = BayesianNetworkRegressor(**settings)
-    found = read_settings(model).for_samples(np.ones(n), 20)
+    found = read_settings(Compute.of(model)).for_samples(np.ones(n), 20)
     schedule = found.schedule
     assert (schedule.batch_size, schedule.max_iter) == (batch_size, max_iter)
     if found.sampling is not None:
@@ -88,7 +89,7 @@ def test_batches_and_epochs_follow_from_the_number_of_samples(
     ],
 )
 def test_the_usual_rate_is_that_of_trainings_or_of_chains(settings, rate):
-    found = read_settings(BayesianNetworkRegressor(**settings))
+    found = read_settings(Compute.of(BayesianNetworkRegressor(**settings)))
     assert found.schedule.learning_rate == rate
     if found.sampling is not None:
         assert found.sampling.step_size == rate
@@ -464,7 +465,7 @@ def test_callbacks_that_end_a_fit_can_predict(monkeypatch):
     found = []
 
     def end(tasks):
-        found.append(tasks._estimator.predict_proba(X))
+        found.append(tasks.estimator.predict_proba(X))
 
     monkeypatch.setattr("skconvgp.estimators._callbacks.FitTasks.end", end)
     X, labels = noisy_classes(200, 0)

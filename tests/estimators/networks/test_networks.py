@@ -22,6 +22,7 @@ from skconvgp import (
 from skconvgp.completion import Nystrom, RandomFeatures
 from skconvgp.estimators._network_samples import read_samples
 from skconvgp.estimators._network_settings import read_settings
+from skconvgp.estimators.settings._compute import Compute
 from skconvgp.exceptions import ScaleWarning
 from skconvgp.kernels import (
     Dense,
@@ -404,7 +405,9 @@ def test_flat_images_are_matched_to_a_kernel_for_images():
     kernel = convnet(depth=1, kernel_size=3)
     model = classifier(prior="matched", kernel=kernel)
     with pytest.warns(UserWarning, match="image_shape"):
-        read_samples(model, X.reshape(12, -1), labels, None, read_settings(model))
+        read_samples(
+            model, X.reshape(12, -1), labels, None, read_settings(Compute.of(model))
+        )
     assert model.image_shape_ == (1, 8, 8)
 
 

@@ -4,13 +4,12 @@ import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from skconvgp._protocols import Objective, Optimizer
-from skconvgp.estimators._resolve import reject
+from skconvgp.estimators.settings._checks import UnfitError, is_auto
 from skconvgp.flows import LBFGS, Adam, Rho
 
 # Iterations on patches: further ones fit the learning images
@@ -49,24 +48,15 @@ class Choice:
     is_usual: bool
 
 
-def resolve_choice(
-    owner: object,
+def as_choice(
     optimizer: object,
     kinds: Mapping[str, str] = KINDS,
     usual: Optimizer | None = None,
 ) -> Choice | None:
     """Return how hyperparameters are chosen; an object maximises the evidence.
 
-    Parameters
-    ----------
-    owner : object
-        Has the setting.
-    optimizer : object
-        The setting.
-    kinds : mapping of str
-        Words for criteria, and what each stands for.
-    usual : Optimizer, optional
-        The optimiser that words stand for; by default that of the exact processes.
+    `kinds` has words for criteria, and what each stands for. The usual optimiser is
+    that which words stand for.
     """
     if optimizer is None:
         return None
@@ -75,23 +65,12 @@ def resolve_choice(
         return Choice(optimizer, kinds[optimizer], search, is_usual=True)
     if isinstance(optimizer, type) or not isinstance(optimizer, Optimizer):
         words = ", ".join(map(repr, kinds))
-        expected = f"None, {words} or an optimiser of skconvgp.flows"
-        reject(owner, "optimizer", expected, optimizer)
+        raise UnfitError(f"None, {words} or an optimiser of skconvgp.flows")
     search = copy.deepcopy(optimizer)
     return Choice("evidence", kinds["evidence"], search, is_usual=False)
 
 
-def resolve_restarts(owner: object, count: Any) -> int:
-    """Return the number of additional searches."""
-    is_int = isinstance(count, Integral) and not isinstance(count, bool)
-    if not is_int or count < 0:
-        reject(owner, "n_restarts_optimizer", "an int >= 0", count)
-    return int(count)
-
-
-def resolve_objective(
-    owner: object, objective: object, noise: float | str
-) -> Objective:
+def as_objective(objective: object, noise: float | str) -> Objective:
     """Return the objective of batches: `Rho` for None or a string.
 
     Its nugget is the noise of the process if that is a number > 0.
@@ -102,34 +81,33 @@ def resolve_objective(
             return usual
         return replace(usual, noise_variance=noise)
     if isinstance(objective, type) or not isinstance(objective, Objective):
-        expected = "None, a kind of skconvgp.flows.Rho or an objective object"
-        reject(owner, "objective", expected, objective)
+        raise UnfitError("None, a kind of skconvgp.flows.Rho or an objective object")
     return objective
 
 
-def resolve_optimizer(owner: object, optimizer: object) -> Optimizer:
-    """Return the optimiser of hyperparameters: Adam for None."""
+def as_optimizer(optimizer: object) -> Optimizer:
+    """Return a copy of the optimiser of hyperparameters: Adam for None."""
     if optimizer is None:
         return Adam()
     if isinstance(optimizer, type) or not isinstance(optimizer, Optimizer):
-        expected = "None or an optimiser of skconvgp.flows"
-        reject(owner, "optimizer", expected, optimizer)
-    return optimizer
+        raise UnfitError("None or an optimiser of skconvgp.flows")
+    return copy.deepcopy(optimizer)
 
 
-def resolve_batch_size(owner: object, size: object, n: int, usual: int) -> int:
+def as_batch_size(size: object, n: int, usual: int) -> int:
     """Return the size of batches of n samples: at most the usual one for "auto"."""
-    if isinstance(size, str) and size == "auto":
+    if is_auto(size):
         return min(usual, n)
-    if not isinstance(size, Integral) or not LEAST_BATCH <= int(size) <= n:
-        expected = f"'auto' or an int from {LEAST_BATCH} to the number of samples, {n}"
-        reject(owner, "batch_size", expected, size)
-    return int(size)
+    if isinstance(size, Integral) and LEAST_BATCH <= int(size) <= n:
+        return int(size)
+    raise UnfitError(
+        f"'auto' or an int from {LEAST_BATCH} to the number of samples, {n}"
+    )
 
 
-def resolve_batch_sizes(owner: object, size: object, n: int) -> tuple[int, ...]:
+def as_batch_sizes(size: object, n: int) -> tuple[int, ...]:
     """Return the sizes of batches of n samples, each for an equal part of the steps."""
-    if isinstance(size, str) and size == "auto":
+    if is_auto(size):
         return (min(USUAL_BATCH, n),)
     least = LEAST_BATCH
     sizes = tuple(size) if isinstance(size, tuple | list | np.ndarray) else (size,)
@@ -137,11 +115,9 @@ def resolve_batch_sizes(owner: object, size: object, n: int) -> tuple[int, ...]:
         isinstance(item, Integral) and int(item) >= least for item in sizes
     )
     if not sizes or not are_counts:
-        expected = f"'auto', an int >= {least} or a sequence of them"
-        reject(owner, "batch_size", expected, size)
+        raise UnfitError(f"'auto', an int >= {least} or a sequence of them")
     if max(sizes) > n:
-        expected = f"at most the number of training samples, {n}"
-        reject(owner, "batch_size", expected, size)
+        raise UnfitError(f"at most the number of training samples, {n}")
     return tuple(map(int, sizes))
 
 

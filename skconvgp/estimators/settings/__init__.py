@@ -1,0 +1,1 @@
+"""Settings of estimators and functions, and their checks."""
