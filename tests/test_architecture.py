@@ -689,6 +689,8 @@ for model in (
     skconvgp.BinaryEncoder(max_iter=3),
 ):
     model.fit(X, y)
+skconvgp.gram_gradient(network + k.PatchKernel(k.rbf(1.0), patch_size=3), X[:9])
+skconvgp.gram_gradient(network, X[:9], backend="torch")
 told["compiler"] = "torch._dynamo" in sys.modules
 skconvgp.display, skconvgp.datasets, skconvgp.transforms, skconvgp.metrics
 told["nothing"] = hasattr(skconvgp, "nothing")
@@ -706,7 +708,7 @@ def test_import_loads_no_optional_package():
     assert not told["pictures"]
 
 
-def test_no_fit_imports_the_compiler_of_torch():
+def test_nothing_usual_imports_the_compiler_of_torch():
     _, told = imported()  # it takes seconds; forward derivatives of torch import it
     assert not told["compiler"]
 

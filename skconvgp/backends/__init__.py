@@ -18,6 +18,7 @@ from skconvgp.backends._pullback import (
     choose_pullback,
 )
 from skconvgp.backends._reference import ReferenceBackend, TangentBackend
+from skconvgp.backends._reverse_tangents import ReverseTangentBackend
 
 __all__ = [
     "BACKENDS",
@@ -26,6 +27,7 @@ __all__ = [
     "Responses",
     "ResponsesChoice",
     "ReversePullback",
+    "ReverseTangentBackend",
     "TangentBackend",
     "TangentPullback",
     "choose_backend",

@@ -15,7 +15,8 @@ from skconvgp.backends._fused_cpu import Extension, missing_extension
 from skconvgp.backends._fused_cuda import Gpu, unusable_gpu
 from skconvgp.backends._patch_tangents import patch_tangents
 from skconvgp.backends._program import Program, lower, lower_with_tangents
-from skconvgp.backends._reference import ReferenceBackend, TangentBackend
+from skconvgp.backends._reference import ReferenceBackend
+from skconvgp.backends._reverse_tangents import torch_tangents
 from skconvgp.backends._terms import SumBackend
 from skconvgp.exceptions import NotFusableError
 from skconvgp.kernels import FlipAverage, Kernel, MaxNormalization, Sum
@@ -62,10 +63,11 @@ class BackendChoice:
     def has_own_tangents(self) -> bool:
         """Return whether derivatives by `theta` have code of their own.
 
-        Others take torch's forward mode, a pass for each hyperparameter. Reverse mode
-        takes one for all, and forward mode imports the compiler of torch.
+        Others take a pass of torch for each hyperparameter. Reverse mode takes one for
+        all, if a sum over pairs is wanted.
         """
-        return self.has_tangents or patch_tangents(_network(self.kernel)) is not None
+        network = _network(self.kernel)
+        return self.has_tangents or bool(patch_tangents(network, self.image_shape))
 
     @property
     def instruction_set(self) -> str:
@@ -83,9 +85,9 @@ class BackendChoice:
     def tangents(self) -> TileBackend:
         """Return the backend that computes values with derivatives by `theta`."""
         if not self.has_tangents or self.processor is None:
-            of_patches = patch_tangents(_network(self.kernel))
+            of_patches = patch_tangents(_network(self.kernel), self.image_shape)
             if of_patches is None:
-                return TangentBackend(self.kernel)
+                return torch_tangents(self.kernel, self.image_shape)
             return self._finished(of_patches)
         if self.terms:
             return self._finished(SumBackend(tuple(t.tangents() for t in self.terms)))

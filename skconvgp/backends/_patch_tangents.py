@@ -14,8 +14,9 @@ from torch import Tensor
 
 from skconvgp._ambient import ordinary_torch
 from skconvgp._protocols import TileBackend, TileCosts
-from skconvgp._typing import Prepared
-from skconvgp.backends._reference import TangentBackend, measured
+from skconvgp._typing import ImageShape, Prepared
+from skconvgp.backends._reference import measured
+from skconvgp.backends._reverse_tangents import torch_tangents
 from skconvgp.backends._terms import ScaledTangents, SumBackend
 from skconvgp.kernels import (
     Kernel,
@@ -117,7 +118,7 @@ class PatchTangentBackend:
         return torch.stack([value, *columns], dim=-1)
 
 
-def patch_tangents(kernel: Kernel) -> TileBackend | None:
+def patch_tangents(kernel: Kernel, image_shape: ImageShape) -> TileBackend | None:
     """Return the backend of derivatives of a kernel of patches, or of sums of them.
 
     None if there is no kernel of patches, or its base is no function of inner products.
@@ -125,14 +126,17 @@ def patch_tangents(kernel: Kernel) -> TileBackend | None:
     if type(kernel) is PatchKernel and _is_of_inner_products(kernel.base_kernel):
         return PatchTangentBackend(kernel)
     if type(kernel) is Scale:
-        inner, factor = patch_tangents(kernel.kernel), plain_value(kernel.factor)
+        inner = patch_tangents(kernel.kernel, image_shape)
+        factor = plain_value(kernel.factor)
         is_free = len(_free(kernel)) > len(_free(kernel.kernel))
         return inner and ScaledTangents(inner, factor, is_free)
     if type(kernel) is Sum:
-        terms = [patch_tangents(term) for term in kernel.parts]
+        terms = [patch_tangents(term, image_shape) for term in kernel.parts]
         if any(term is not None for term in terms):
             pairs = zip(terms, kernel.parts, strict=True)
-            return SumBackend(tuple(term or TangentBackend(k) for term, k in pairs))
+            return SumBackend(
+                tuple(term or torch_tangents(k, image_shape) for term, k in pairs)
+            )
     return None
 
 

@@ -5,15 +5,16 @@ The formulas: docs/maths.rst, "Derivatives".
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
-from torch.autograd.graph import saved_tensors_hooks
 
 from skconvgp._ambient import ordinary_torch
 from skconvgp._protocols import PullbackBackend, Pulled, TileBackend, TileCosts
 from skconvgp._tensors import reals
 from skconvgp.backends._choose import BackendChoice
+from skconvgp.backends._graphs import graph_bytes
 from skconvgp.backends._reference import image_shape_of
 from skconvgp.kernels import Kernel
 from skconvgp.kernels._passes import n_passes
@@ -36,14 +37,7 @@ class ReversePullback:
 
     def measure(self, image: Tensor) -> TileCosts:
         """Return the bytes held while a tile of images like this one is computed."""
-        # The graph of (n1, n2) images holds a n1 n2 + b (n1 + n2) + c bytes.
-        small, wide, square = (
-            self._graph_bytes(image, n1, n2) for n1, n2 in ((1, 1), (1, 2), (2, 2))
-        )
-        a_pair = max(0, square - 2 * wide + small)
-        an_image = max(0, wide - small - a_pair)
-        # c is counted as part of an image.
-        an_image += max(0, small - a_pair - 2 * an_image)
+        an_image, a_pair = graph_bytes(partial(self._graph_of_tile, image))
         shape = image_shape_of(image)
         n_positions = self.kernel.n_positions(shape)
         return TileCosts(
@@ -84,27 +78,13 @@ class ReversePullback:
         values.append(kernel.diag(prepared[0]))
         return values, [weights.triu(1), weights.diagonal()]
 
-    def _graph_bytes(self, image: Tensor, n_rows: int, n_cols: int) -> int:
-        # They are held: what is dropped on the way would give its address to others,
-        # and the count, and with it tiles and the order of sums, would vary.
-        saved: dict[int, torch.UntypedStorage] = {}
-
-        def count(tensor: Tensor) -> Tensor:
-            storage = tensor.untyped_storage()
-            saved[storage.data_ptr()] = storage
-            return tensor.detach()  # an output that is saved would hold its own graph
-
+    def _graph_of_tile(self, image: Tensor, n_rows: int, n_cols: int) -> object:
         sides = [
             image.repeat(n, 1, 1, 1).requires_grad_(self.has_inputs)
             for n in (n_rows, n_cols)
         ]
         theta = reals(self.kernel.theta, image.device).requires_grad_()
-        weights = image.new_zeros(n_rows, n_cols)
-        with ordinary_torch(), saved_tensors_hooks(count, _same):
-            graph = self._weighted(theta, sides, weights)
-        # Freed only now: the address of freed memory could be saved a second time.
-        del graph
-        return sum(storage.nbytes() for storage in saved.values())
+        return self._weighted(theta, sides, image.new_zeros(n_rows, n_cols))
 
 
 @dataclass(frozen=True)
@@ -154,7 +134,3 @@ def _contract(weights: Tensor, tangents: Tensor) -> Tensor:
     """Return sum(weights * tangents) in float64 over all dimensions but the last."""
     rows = tangents.flatten(0, -2).to(torch.float64)
     return rows.mT @ weights.reshape(-1).to(torch.float64)
-
-
-def _same(tensor: Tensor) -> Tensor:
-    return tensor

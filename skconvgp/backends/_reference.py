@@ -4,6 +4,7 @@ import copy
 import math
 import threading
 import warnings
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -19,7 +20,7 @@ from skconvgp.kernels._checks import plain_value
 from skconvgp.kernels._hyperparameters import assign_hyperparameters
 from skconvgp.kernels._passes import n_passes
 
-__all__ = ["ReferenceBackend", "TangentBackend"]
+__all__ = ["ReferenceBackend", "TangentBackend", "TorchTangents"]
 
 LIVE_MAPS = 8  # maps of a tile that torch holds at once, inputs and temporaries
 
@@ -61,20 +62,14 @@ class ReferenceBackend:
 
 
 @dataclass(frozen=True)
-class TangentBackend:
-    """Tiles with their derivatives by each free hyperparameter, in forward mode.
+class TorchTangents(ABC):
+    """Tiles with their derivatives by each free hyperparameter, by torch.
 
-    A value is followed by its derivatives by ``kernel.theta`` in one more dimension
-    of size 1 + p. Memory does not grow with the depth of the network.
+    A value is followed by its derivatives by ``kernel.theta`` in one more dimension of
+    size 1 + p.
     """
 
     kernel: Kernel
-
-    def measure(self, image: Tensor) -> TileCosts:
-        """Return the bytes that images like this one (1, c, h, w) need."""
-        return measured(
-            self, self.kernel, image, maps_of_a_position=2
-        )  # a map and its tangent
 
     def prepare(self, images: Tensor) -> Prepared:
         """Move the images to the last axis; tables would depend on hyperparameters."""
@@ -92,11 +87,29 @@ class TangentBackend:
         """Return prior variances and derivatives (n, 1 + p)."""
         return self._with_tangents(_images(one), None)
 
+    @abstractmethod
+    def _with_tangents(self, first: Tensor, second: Tensor | None) -> Tensor:
+        """Return a tile of images (n, c, h, w); without second ones, variances."""
+
+
+@dataclass(frozen=True)
+class TangentBackend(TorchTangents):
+    """Tiles with their derivatives by each free hyperparameter, in forward mode.
+
+    Memory does not grow with the depth of the network, nor with the displacements in
+    front of its pools.
+    """
+
+    def measure(self, image: Tensor) -> TileCosts:
+        """Return the bytes that images like this one (1, c, h, w) need."""
+        # A map and its tangent are held.
+        return measured(self, self.kernel, image, maps_of_a_position=2)
+
     def _with_tangents(self, first: Tensor, second: Tensor | None) -> Tensor:
         _load_forward_mode()
         free = [one for one in self.kernel.hyperparameters if one.is_free]
         values = reals([plain_value(one.value) for one in free], first.device).unbind()
-        columns = [_value(self.kernel, first, second)]
+        columns = [value_of(self.kernel, first, second)]
         for i, one in enumerate(values):
             with _FORWARD_MODE, forward_ad.dual_level():
                 moving = forward_ad.make_dual(one, one)  # type: ignore[no-untyped-call]
@@ -105,7 +118,7 @@ class TangentBackend:
                     kernel, free, [*values[:i], moving, *values[i + 1 :]]
                 )
                 value = forward_ad.unpack_dual(  # type: ignore[no-untyped-call]
-                    _value(kernel, first, second)
+                    value_of(kernel, first, second)
                 )
                 tangent = value.tangent
                 if tangent is None:
@@ -150,7 +163,8 @@ def measured(
     )
 
 
-def _value(kernel: Kernel, first: Tensor, second: Tensor | None) -> Tensor:
+def value_of(kernel: Kernel, first: Tensor, second: Tensor | None) -> Tensor:
+    """Return covariances (n1, n2) of images; variances (n,) without second ones."""
     one = kernel.prepare(first)
     return (
         kernel.diag(one)

@@ -90,7 +90,7 @@ class Network(Layer):
 
     def leaves(self, shape: MapShape) -> Iterator[tuple[Any, MapShape]]:
         """Yield the layers, each with the size of its input."""
-        return iter(_leaves_of(self, shape))
+        return self.built.leaves(shape)
 
     def out_shape(self, shape: MapShape) -> MapShape:
         """Return the size of the map after the last layer; name a layer without one."""
@@ -157,11 +157,6 @@ class Network(Layer):
 @by_settings
 def _layers_of(network: Network) -> Sequential:
     return network.layers
-
-
-@by_settings
-def _leaves_of(network: Network, shape: MapShape) -> tuple[tuple[Any, MapShape], ...]:
-    return tuple(network.built.leaves(shape))
 
 
 def idle_settings(kernel: object) -> list[str]:

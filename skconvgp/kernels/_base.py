@@ -47,6 +47,7 @@ __all__ = [
     "Product",
     "Scale",
     "Sum",
+    "Wrapped",
     "require_kernels",
     "split",
 ]
@@ -181,8 +182,42 @@ class Kernel(Part, ABC):
         return self * other if isinstance(other, Real) else NotImplemented
 
 
+class _Several(Kernel):
+    """A kernel that is made of others."""
+
+    parts: tuple[Kernel, ...]
+
+    def check(self, image_shape: ImageShape) -> None:
+        """Raise a ValueError that says why images of this shape cannot be used."""
+        require_kernels(self, self.parts)
+        for part in self.parts:
+            part.check(image_shape)
+
+    def check_flips(self, shape: ImageShape) -> None:
+        """Raise a ValueError that says why flips change one of the kernels."""
+        for part in self.parts:
+            require_mirrored(part, shape)
+
+    @property
+    def is_spatial(self) -> bool:
+        """Whether one of the kernels is."""
+        return any(getattr(part, "is_spatial", True) for part in self.parts)
+
+    def n_positions(self, image_shape: ImageShape) -> int:
+        """Return the most positions that one of the kernels has."""
+        return max(part.n_positions(image_shape) for part in self.parts)
+
+    def n_position_pairs(self, image_shape: ImageShape) -> int:
+        """Return the pairs of positions that all kernels need."""
+        return sum(part.n_position_pairs(image_shape) for part in self.parts)
+
+    def prepare(self, images: Tensor) -> Prepared:
+        """Prepare the images for each kernel."""
+        return tuple(part.prepare(images) for part in self.parts)
+
+
 @dataclass(repr=False, init=False)
-class Sum(Kernel):
+class Sum(_Several):
     """Sum of kernels; inside a network, sum of independent branches.
 
     Parameters
@@ -206,17 +241,6 @@ class Sum(Kernel):
     def __init__(self, *terms: Kernel) -> None:
         self.parts = distinct(terms)
 
-    def check(self, image_shape: ImageShape) -> None:
-        """Raise a ValueError that says why images of this shape cannot be used."""
-        require_kernels(self, self.parts)
-        for term in self.parts:
-            term.check(image_shape)
-
-    def check_flips(self, shape: ImageShape) -> None:
-        """Raise a ValueError that says why flips change a term."""
-        for term in self.parts:
-            require_mirrored(term, shape)
-
     def sample(self, images: Tensor, *, width: int, generator: Generator) -> Tensor:
         """Draw all branches, and add their outputs for images (n, c, h, w)."""
         branches = [
@@ -224,23 +248,6 @@ class Sum(Kernel):
             for term in self.parts
         ]
         return torch.stack(branches).sum(0)
-
-    @property
-    def is_spatial(self) -> bool:
-        """Whether one of the terms is."""
-        return any(getattr(term, "is_spatial", True) for term in self.parts)
-
-    def n_positions(self, image_shape: ImageShape) -> int:
-        """Return the most positions that one of the terms has."""
-        return max(term.n_positions(image_shape) for term in self.parts)
-
-    def n_position_pairs(self, image_shape: ImageShape) -> int:
-        """Return the pairs of positions that all terms need."""
-        return sum(term.n_position_pairs(image_shape) for term in self.parts)
-
-    def prepare(self, images: Tensor) -> Prepared:
-        """Prepare the images for each term."""
-        return tuple(term.prepare(images) for term in self.parts)
 
     def cross(self, one: Prepared, two: Prepared) -> Tensor:
         """Add the covariances (n1, n2) of the terms."""
@@ -292,7 +299,7 @@ class Sum(Kernel):
 
 
 @dataclass(repr=False, init=False)
-class Product(Kernel):
+class Product(_Several):
     """Product of kernels.
 
     Parameters
@@ -313,34 +320,6 @@ class Product(Kernel):
     def __init__(self, *factors: Kernel) -> None:
         self.parts = distinct(factors)
 
-    def check(self, image_shape: ImageShape) -> None:
-        """Raise a ValueError that says why images of this shape cannot be used."""
-        require_kernels(self, self.parts)
-        for factor in self.parts:
-            factor.check(image_shape)
-
-    def check_flips(self, shape: ImageShape) -> None:
-        """Raise a ValueError that says why flips change a factor."""
-        for factor in self.parts:
-            require_mirrored(factor, shape)
-
-    @property
-    def is_spatial(self) -> bool:
-        """Whether one of the factors is."""
-        return any(getattr(factor, "is_spatial", True) for factor in self.parts)
-
-    def n_positions(self, image_shape: ImageShape) -> int:
-        """Return the most positions that one of the factors has."""
-        return max(factor.n_positions(image_shape) for factor in self.parts)
-
-    def n_position_pairs(self, image_shape: ImageShape) -> int:
-        """Return the pairs of positions that all factors need."""
-        return sum(factor.n_position_pairs(image_shape) for factor in self.parts)
-
-    def prepare(self, images: Tensor) -> Prepared:
-        """Prepare the images for each factor."""
-        return tuple(factor.prepare(images) for factor in self.parts)
-
     def cross(self, one: Prepared, two: Prepared) -> Tensor:
         """Multiply the covariances (n1, n2) of the factors."""
         parts = zip(self.parts, split(one), split(two), strict=True)
@@ -354,8 +333,40 @@ class Product(Kernel):
         return _product([factor.diag(first) for factor, first in parts])
 
 
+class Wrapped(Kernel):
+    """A kernel that is made of one other; inside a network, a layer of a layer."""
+
+    kernel: Kernel
+
+    def check_flips(self, shape: ImageShape) -> None:
+        """Raise a ValueError that says why flips change the inner kernel."""
+        require_mirrored(self.kernel, shape)
+
+    @property
+    def is_spatial(self) -> bool:
+        """Whether the inner kernel is."""
+        return bool(getattr(self.kernel, "is_spatial", True))
+
+    def n_positions(self, image_shape: ImageShape) -> int:
+        """Return the positions of the map of one pair of the inner kernel."""
+        return self.kernel.n_positions(image_shape)
+
+    def n_position_pairs(self, image_shape: ImageShape) -> int:
+        """Return the pairs of positions that a pair of images needs."""
+        return self.kernel.n_position_pairs(image_shape)
+
+    @property
+    def map_strides(self) -> tuple[int, int]:
+        """Rows and columns of its input for each of its output."""
+        return strides_of(self.kernel)
+
+    def leaves(self, shape: MapShape) -> Iterator[tuple[Any, MapShape]]:
+        """Yield the layers that the inner layer consists of."""
+        return leaves(self.kernel, shape)
+
+
 @dataclass(repr=False)
-class Scale(Kernel):
+class Scale(Wrapped):
     """A kernel multiplied by a positive number.
 
     Parameters
@@ -386,27 +397,10 @@ class Scale(Kernel):
         require_kernels(self, (self.kernel,))
         self.kernel.check(image_shape)
 
-    def check_flips(self, shape: ImageShape) -> None:
-        """Raise a ValueError that says why flips change the scaled kernel."""
-        require_mirrored(self.kernel, shape)
-
     def sample(self, images: Tensor, *, width: int, generator: Generator) -> Tensor:
         """Draw the layer, and scale its output for images (n, c, h, w)."""
         out = sample_network(self.kernel, images, width=width, generator=generator)
         return out * math.sqrt(plain_value(self.factor))
-
-    @property
-    def is_spatial(self) -> bool:
-        """Whether the scaled kernel is."""
-        return bool(getattr(self.kernel, "is_spatial", True))
-
-    def n_positions(self, image_shape: ImageShape) -> int:
-        """Return the positions of the map of one pair of the scaled kernel."""
-        return self.kernel.n_positions(image_shape)
-
-    def n_position_pairs(self, image_shape: ImageShape) -> int:
-        """Return the pairs of positions that a pair of images needs."""
-        return self.kernel.n_position_pairs(image_shape)
 
     def prepare(self, images: Tensor) -> Prepared:
         """Prepare the images for the scaled kernel."""
@@ -419,15 +413,6 @@ class Scale(Kernel):
     def diag(self, one: Prepared) -> Tensor:
         """Scale the prior variances (n,)."""
         return self.kernel.diag(one) * self.factor
-
-    @property
-    def map_strides(self) -> tuple[int, int]:
-        """Rows and columns of its input for each of its output."""
-        return strides_of(self.kernel)
-
-    def leaves(self, shape: MapShape) -> Iterator[tuple[Any, MapShape]]:
-        """Yield the layers that the scaled layer consists of."""
-        return leaves(self.kernel, shape)
 
     def out_shape(self, shape: MapShape) -> MapShape:
         """Return the size of the map after the scaled layer."""

@@ -1,6 +1,6 @@
 """Capabilities that classes of kernels and layers may have."""
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Generator, Tensor
@@ -75,9 +75,8 @@ def sample_network(
     `function` that they apply to maps.
     """
     if hasattr(network, "sample"):
-        drawn: Tensor = network.sample(images, width=width, generator=generator)
-        return drawn
+        drawn = network.sample(images, width=width, generator=generator)
+        return cast(Tensor, drawn)
     if not hasattr(network, "function"):
         raise TypeError(f"{network!r} has no finite twin.")
-    mapped: Tensor = network.function(images)
-    return mapped
+    return cast(Tensor, network.function(images))

@@ -8,12 +8,13 @@ from torch import Generator, Tensor
 
 from skconvgp._parts import Part, distinct
 from skconvgp._typing import ImageShape, MapShape, Prepared
-from skconvgp.kernels._base import split
 from skconvgp.kernels._capabilities import require_mirrored, sample_network
 from skconvgp.kernels._layer import Layer
 from skconvgp.kernels._map_layer import NNGP, NTK, MapLayer, Maps, require_layer_kind
 from skconvgp.kernels._segments import (
+    image_pass,
     leaves,
+    pair_pass,
     require_no_pool,
     strides_of,
     unrolled,
@@ -89,20 +90,6 @@ class _Chain(Layer):
                 raise ValueError(f"layer{i}, {layer!r}: {error}") from error
         return shape
 
-    def _chain_image(self, var: Tensor) -> tuple[Tensor, Prepared]:
-        traces: list[Prepared] = []
-        for layer in self.layers:
-            var, trace = layer.image_pass(var)
-            traces.append(trace)
-        return var, tuple(traces)
-
-    def _chain_pair(self, maps: Maps, one: Prepared, two: Prepared) -> Maps:
-        for layer, first, second in zip(
-            self.layers, split(one), split(two), strict=True
-        ):
-            maps = layer.pair_pass(maps, first, second)
-        return maps
-
 
 @dataclass(repr=False, init=False)
 class Sequential(_Chain):
@@ -153,11 +140,11 @@ class Sequential(_Chain):
 
     def image_pass(self, var: Tensor) -> tuple[Tensor, Prepared]:
         """Pass variance maps (h, w, n) through all layers."""
-        return self._chain_image(var)
+        return image_pass(self.layers, var)
 
     def pair_pass(self, maps: Maps, one: Prepared, two: Prepared) -> Maps:
         """Pass covariance maps through all layers."""
-        return self._chain_pair(maps, one, two)
+        return pair_pass(self.layers, maps, one, two)
 
 
 @dataclass(repr=False, init=False)
@@ -205,9 +192,9 @@ class Residual(_Chain):
 
     def image_pass(self, var: Tensor) -> tuple[Tensor, Prepared]:
         """Pass variance maps (h, w, n) and add them."""
-        out, trace = self._chain_image(var)
+        out, trace = image_pass(self.layers, var)
         return out + var, trace
 
     def pair_pass(self, maps: Maps, one: Prepared, two: Prepared) -> Maps:
         """Pass covariance maps (h, w, n1, n2) and add them."""
-        return self._chain_pair(maps, one, two).plus(maps)
+        return pair_pass(self.layers, maps, one, two).plus(maps)

@@ -9,7 +9,7 @@ from skconvgp._tensors import normals
 from skconvgp._typing import Scalar
 from skconvgp.kernels._checks import plain_value
 
-__all__ = ["normal_numbers", "sample_convolution"]
+__all__ = ["sample_convolution"]
 
 
 def sample_convolution(
@@ -29,9 +29,10 @@ def sample_convolution(
     fan_in = n_channels * math.prod(window)
     deviation = math.sqrt(plain_value(weight_variance) / fan_in)
     shape = (width, n_channels, *window)
-    weights = deviation * normal_numbers(shape, generator).to(images)
+    # In double precision: a seed gives the same network whatever that of images.
+    weights = deviation * normals(shape, generator).to(images)
     bias_deviation = math.sqrt(plain_value(bias_variance))
-    bias = bias_deviation * normal_numbers((width,), generator).to(images)
+    bias = bias_deviation * normals((width,), generator).to(images)
     # In double precision torch unfolds the maps; those of few images at a time then
     # take no more than the maps of all.
     n_rows = max(1, len(images) // math.prod(window))
@@ -40,14 +41,6 @@ def sample_convolution(
         for part in torch.split(_padded(images, window, padding, dilation), n_rows)
     ]
     return torch.cat(outputs)
-
-
-def normal_numbers(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """Return standard normal numbers in double precision.
-
-    A seed then gives the same network whatever the precision of images.
-    """
-    return normals(shape, generator)
 
 
 def _padded(

@@ -40,8 +40,7 @@ def settings_key(kernel: object) -> Hashable:
     has a key if its method `cache_key` returns plain values and tuples of them. Raises
     a `NoKeyError` for other kernels, and while settings are differentiated.
     """
-    (key,) = _keys((kernel,))
-    return key
+    return _keys((kernel,))[0]
 
 
 def by_settings(

@@ -17,7 +17,7 @@ from skconvgp.kernels._map_layer import NNGP, NTK, MapLayer, Maps
 from skconvgp.kernels._segments import first_pool
 from skconvgp.kernels._tangents import require_kind, same_images, started
 
-__all__ = ["Layer", "settings_by_name"]
+__all__ = ["Layer", "has_pools", "settings_by_name"]
 
 LayerClass = TypeVar("LayerClass", bound=type)
 
@@ -56,14 +56,14 @@ class Layer(Kernel, ABC):
         """
         shape = image_shape[1:]
         n_maps = 2 if self.kind == NTK else 1
-        if self._has_pools(shape):
+        if has_pools(self, shape):
             return n_maps * stages_of(self, shape).n_positions
         return n_maps * shape[0] * shape[1]
 
     def n_position_pairs(self, image_shape: ImageShape) -> int:
         """Return the pairs of positions whose covariances a pair of images needs."""
         shape = image_shape[1:]
-        if self._has_pools(shape):
+        if has_pools(self, shape):
             return stages_of(self, shape).n_position_pairs
         return shape[0] * shape[1]
 
@@ -71,7 +71,7 @@ class Layer(Kernel, ABC):
         """Compute all that depends on one image only, for images (n, c, h, w)."""
         pixels = images.permute(2, 3, 1, 0).contiguous()
         shape = images.shape[2], images.shape[3]
-        if self._has_pools(shape):
+        if has_pools(self, shape):
             return pixels, stages_of(self, shape).prepare(pixels), None
         var, trace = self.image_pass((pixels * pixels).mean(2))
         return pixels, trace, None if self.kind == NTK else var.reshape(-1)
@@ -83,7 +83,7 @@ class Layer(Kernel, ABC):
         assert isinstance(pixels1, Tensor)
         assert isinstance(pixels2, Tensor)
         shape = pixels1.shape[0], pixels1.shape[1]
-        if diag is None and self._has_pools(shape):
+        if diag is None and has_pools(self, shape):
             stages = stages_of(self, shape)
             return stages.cross((pixels1, trace1), (pixels2, trace2))
         n_channels = pixels1.shape[2]
@@ -107,17 +107,13 @@ class Layer(Kernel, ABC):
         if self.kind == NNGP:
             return stages_of(self, shape).diag(pixels, trace)
         pixels = pixels.double()
-        if self._has_pools(shape):
+        if has_pools(self, shape):
             stages = stages_of(self, shape)
             return stages.diag(pixels, stages.prepare(pixels))
         var = (pixels * pixels).mean(2)
         maps = started(Maps(var, is_self=True), NTK)
         _, trace = self.image_pass(var)
         return self.pair_pass(maps, trace, trace).of_kind(NTK).reshape(-1)
-
-    def _has_pools(self, shape: MapShape) -> bool:
-        """Whether covariances of different positions are needed."""
-        return _has_pools(self, shape)
 
 
 def settings_by_name(hint: str) -> Callable[[LayerClass], LayerClass]:
@@ -151,12 +147,13 @@ def settings_by_name(hint: str) -> Callable[[LayerClass], LayerClass]:
 def _require_usable(network: Layer, shape: MapShape) -> None:
     _require_closed(network, network.out_shape(shape))
     require_kind(network, shape)
-    if _has_pools(network, shape):
+    if has_pools(network, shape):
         stages_of(network, shape)
 
 
 @by_settings
-def _has_pools(network: Layer, shape: MapShape) -> bool:
+def has_pools(network: Layer, shape: MapShape) -> bool:
+    """Return whether covariances of different positions are needed."""
     return first_pool(network, shape) is not None
 
 

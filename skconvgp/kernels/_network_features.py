@@ -9,14 +9,13 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from skconvgp._tensors import random_ints
+from skconvgp._tensors import normals, random_ints
 from skconvgp._typing import ImageShape
 from skconvgp.kernels._architectures import Network
 from skconvgp.kernels._base import Scale, Sum
 from skconvgp.kernels._capabilities import sample_network
 from skconvgp.kernels._checks import plain_value
 from skconvgp.kernels._combinators import Residual, Sequential
-from skconvgp.kernels._finite import normal_numbers
 from skconvgp.kernels._linear import Conv2d, Dense, Flatten
 
 __all__ = ["NetworkFeatures", "NetworkSettings", "network_features"]
@@ -84,8 +83,8 @@ class NetworkFeatures:
         drawn = maps.new_zeros(len(maps), self.n_drawn)
         for part in torch.split(maps, max(1, SLICE // self.n_drawn), 1):
             shape = part.shape[1], self.n_drawn
-            drawn.addmm_(part, normal_numbers(shape, generator).to(maps))
-        bias = normal_numbers((self.n_drawn,), generator).to(maps)
+            drawn.addmm_(part, normals(shape, generator).to(maps))
+        bias = normals((self.n_drawn,), generator).to(maps)
         drawn = drawn * deviation + bias * bias_deviation
         return drawn / math.sqrt(self.n_drawn)
 

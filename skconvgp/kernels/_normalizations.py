@@ -5,9 +5,8 @@ The formulas: docs/maths.rst, "Scales of layers".
 
 import copy
 import math
-from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -16,16 +15,17 @@ from skconvgp._parts import Part
 from skconvgp._typing import ImageShape, MapShape, Prepared, Value
 from skconvgp.kernels._base import (
     Kernel,
+    Wrapped,
     require_kernels,
     split,
 )
-from skconvgp.kernels._capabilities import capability, require_mirrored
+from skconvgp.kernels._capabilities import capability
 from skconvgp.kernels._checks import require_positive
 from skconvgp.kernels._combinators import Sequential
 from skconvgp.kernels._expectations import reciprocal_sqrt
 from skconvgp.kernels._linear import Conv2d, Dense
 from skconvgp.kernels._map_layer import NNGP, Maps, map_layer
-from skconvgp.kernels._segments import first_pool, leaves, strides_of
+from skconvgp.kernels._segments import first_pool
 
 __all__ = [
     "CORRELATION",
@@ -40,7 +40,7 @@ FIXED, EXACT, CORRELATION = MODES = ("fixed", "exact", "correlation")
 
 
 @dataclass(repr=False)
-class MaxNormalization(Kernel):
+class MaxNormalization(Wrapped):
     r"""A kernel or a layer whose covariances are divided by a scale.
 
     No mode divides by a value that depends on the tile, so that each one is a
@@ -95,27 +95,10 @@ class MaxNormalization(Kernel):
         self._check_settings()
         self.kernel.check(image_shape)
 
-    def check_flips(self, shape: ImageShape) -> None:
-        """Raise a ValueError that says why flips change the normalized kernel."""
-        require_mirrored(self.kernel, shape)
-
     @property
     def is_homogeneous(self) -> bool:
         """Whether the value scales as the input and the variances of biases do."""
         return self.mode != CORRELATION
-
-    @property
-    def is_spatial(self) -> bool:
-        """Whether the normalized kernel is."""
-        return bool(getattr(self.kernel, "is_spatial", True))
-
-    def n_positions(self, image_shape: ImageShape) -> int:
-        """Return the positions of the map of one pair of the normalized kernel."""
-        return self.kernel.n_positions(image_shape)
-
-    def n_position_pairs(self, image_shape: ImageShape) -> int:
-        """Return the pairs of positions that a pair of images needs."""
-        return self.kernel.n_position_pairs(image_shape)
 
     def prepare(self, images: Tensor) -> Prepared:
         """Prepare the images; for correlations, add their inverse deviations."""
@@ -145,15 +128,6 @@ class MaxNormalization(Kernel):
             assert isinstance(inverse, Tensor)
             return unit_variances(inverse)
         return self._scaled(self._computed().diag(tree))
-
-    @property
-    def map_strides(self) -> tuple[int, int]:
-        """Rows and columns of its input for each of its output."""
-        return strides_of(self.kernel)
-
-    def leaves(self, shape: MapShape) -> Iterator[tuple[Any, MapShape]]:
-        """Yield the layers that the divided layer consists of."""
-        return leaves(self.kernel, shape)
 
     def out_shape(self, shape: MapShape) -> MapShape:
         """Return the size of the map after the layer that is divided."""

@@ -105,7 +105,7 @@ class PatchContrast(PatchMap):
     """
 
     learned = ("floor",)
-    is_mirrored: ClassVar[bool] = True
+    flips: ClassVar[bool] = True  # the map of a flipped patch is the flipped map
     eps: float = 0.1
     floor: float | None = None
 
@@ -170,11 +170,6 @@ class PatchWhitening(PatchMap):
     matrix: Any = None
     floor: float | None = None
 
-    @property
-    def is_mirrored(self) -> bool:
-        """Whether the map of a flipped patch is the flipped map."""
-        return self.flips
-
     def check(self) -> None:
         """Raise a ValueError if a setting is not a finite number >= 0."""
         require_variance("eps", self.eps)
@@ -213,12 +208,12 @@ class PatchWhitening(PatchMap):
 
 def require_mirrored_map(kernel: object, patch_map: PatchMap) -> None:
     """Raise a ValueError unless flips of patches are mapped to flips."""
-    is_mirrored = capability(patch_map, "is_mirrored")
-    if is_mirrored is None:
+    flips = capability(patch_map, "flips")
+    if flips is None:
         raise ValueError(
             f"whether flips change the patches that {patch_map!r} maps is not known."
         )
-    if not is_mirrored:
+    if not flips:
         raise ValueError(
             f"{patch_map!r} of {kernel!r} is learned from patches, whose flips it "
             "treats in another way: take normalization=PatchWhitening(flips=True), "

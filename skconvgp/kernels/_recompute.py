@@ -84,5 +84,11 @@ class _Recomputed(torch.autograd.Function):
         ]
         with torch.enable_grad():
             value = ctx.compute(dict(zip(ctx.keys, fresh, strict=True)))
-        grads = iter(torch.autograd.grad(value, wanted, grad, allow_unused=True))
+        # Derivatives are linear in `grad`, and may themselves be wanted by it.
+        is_again = torch.is_grad_enabled()
+        grads = iter(
+            torch.autograd.grad(
+                value, wanted, grad, allow_unused=True, create_graph=is_again
+            )
+        )
         return (None, *(next(grads) if flag else None for flag in flags))

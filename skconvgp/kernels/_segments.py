@@ -15,11 +15,13 @@ from skconvgp.kernels._steps import Steps, n_paired
 __all__ = [
     "Segment",
     "first_pool",
+    "image_pass",
     "is_pool",
     "largest_map",
     "leaves",
     "most_open",
     "n_layers",
+    "pair_pass",
     "require_displaceable",
     "require_no_pool",
     "segment_of",
@@ -78,20 +80,32 @@ class Segment:
         """Return how many positions behind it steps pair along an axis."""
         return n_paired(self.out[axis], steps, is_cyclic=self.is_cyclic)
 
-    def image_pass(self, var: Tensor) -> tuple[Tensor, tuple[Prepared, ...]]:
+    def image_pass(self, var: Tensor) -> tuple[Tensor, Prepared]:
         """Pass variance maps (h, w, n)."""
-        traces: list[Prepared] = []
-        for layer in self.layers:
-            var, trace = layer.image_pass(var)
-            traces.append(trace)
-        return var, tuple(traces)
+        return image_pass(self.layers, var)
 
     def pair_pass(self, maps: Maps, one: Prepared, two: Prepared) -> Maps:
         """Pass covariance maps."""
-        first, second = cast(tuple[Prepared, ...], one), cast(tuple[Prepared, ...], two)
-        for layer, a, b in zip(self.layers, first, second, strict=True):
-            maps = layer.pair_pass(maps, a, b)
-        return maps
+        return pair_pass(self.layers, maps, one, two)
+
+
+def image_pass(layers: Iterable[MapLayer], var: Tensor) -> tuple[Tensor, Prepared]:
+    """Pass variance maps (h, w, n) through layers in order."""
+    traces: list[Prepared] = []
+    for layer in layers:
+        var, trace = layer.image_pass(var)
+        traces.append(trace)
+    return var, tuple(traces)
+
+
+def pair_pass(
+    layers: Iterable[MapLayer], maps: Maps, one: Prepared, two: Prepared
+) -> Maps:
+    """Pass covariance maps through layers in order."""
+    first, second = cast(tuple[Prepared, ...], one), cast(tuple[Prepared, ...], two)
+    for layer, a, b in zip(layers, first, second, strict=True):
+        maps = layer.pair_pass(maps, a, b)
+    return maps
 
 
 def segment_of(layers: list[Any], start: MapShape, out: MapShape) -> Segment:

@@ -11,6 +11,7 @@ from skconvgp.backends import (
     BACKENDS,
     BackendChoice,
     ReferenceBackend,
+    ReverseTangentBackend,
     TangentBackend,
     choose_backend,
     instruction_set,
@@ -60,7 +61,13 @@ def test_torch_that_was_asked_for_has_no_reason(kernel):
     assert choice == BackendChoice(kernel, SHAPE, None)
     assert (choice.name, choice.reason) == ("torch", "")
     assert choice.tiles() == ReferenceBackend(kernel)
-    assert choice.tangents() == TangentBackend(kernel)
+    assert choice.tangents() == ReverseTangentBackend(kernel)
+
+
+@pytest.mark.parametrize("wrap", [lambda net: net, lambda net: 2.0 * net + rbf(1.0)])
+def test_networks_with_pools_take_forward_mode(wrap):
+    kernel = wrap(convnet(depth=1, kernel_size=3, pooling="global"))
+    assert choose(kernel, "torch").tangents() == TangentBackend(kernel)
 
 
 @needs_extension

@@ -1,17 +1,20 @@
 """What is pulled back through a tile, against autograd of the whole formula."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 import torch
 
 from skconvgp.backends import (
     ReversePullback,
+    ReverseTangentBackend,
     TangentBackend,
     TangentPullback,
     choose_backend,
     choose_pullback,
 )
+from skconvgp.backends._graphs import stored_bytes
 from skconvgp.kernels import (
     AvgPool2d,
     Conv2d,
@@ -133,17 +136,20 @@ def test_a_constant_kernel_has_derivatives_zero():
     assert torch.equal(pulled.by_one, torch.zeros_like(one))
 
 
-def saved_bytes(backend, n_rows, n_cols):
-    return backend._graph_bytes(random_images(1, *SHAPE), n_rows, n_cols)
-
-
 @pytest.mark.parametrize("kernel", KERNELS, ids=name)
-@pytest.mark.parametrize("has_inputs", [True, False])
-def test_measured_bytes_hold_the_graph_of_any_tile(kernel, has_inputs):
-    backend = ReversePullback(kernel, has_inputs)
-    costs = backend.measure(random_images(1, *SHAPE))
+@pytest.mark.parametrize(
+    "backend",
+    [
+        ReversePullback,
+        partial(ReversePullback, has_inputs=False),
+        ReverseTangentBackend,
+    ],
+)
+def test_measured_bytes_hold_the_graph_of_any_tile(kernel, backend):
+    backend, image = backend(kernel), random_images(1, *SHAPE)
+    costs, build = backend.measure(image), partial(backend._graph_of_tile, image)
     for n_rows, n_cols in ((1, 1), (3, 5), (7, 4), (9, 9)):
-        graph = saved_bytes(backend, n_rows, n_cols)
+        graph = stored_bytes(build, n_rows, n_cols)
         held = costs.pair_bytes * n_rows * n_cols
         assert graph <= held + costs.image_bytes * (n_rows + n_cols)
 

@@ -7,7 +7,11 @@ import pytest
 import torch
 from torch.autograd import forward_ad
 
-from skconvgp.backends import ReferenceBackend, TangentBackend
+from skconvgp.backends import (
+    ReferenceBackend,
+    ReverseTangentBackend,
+    TangentBackend,
+)
 from skconvgp.backends._reference import LIVE_MAPS
 from skconvgp.kernels import (
     GELU,
@@ -102,11 +106,15 @@ def test_reference_is_the_kernel(kernel):
     assert costs.worker_bytes == 0
 
 
+MODES = pytest.mark.parametrize("mode", [TangentBackend, ReverseTangentBackend])
+
+
+@MODES
 @pytest.mark.parametrize("kernel", [*KERNELS, Unmoved()], ids=name)
-def test_tangents_match_finite_differences(kernel):
+def test_tangents_match_finite_differences(kernel, mode):
     one, two = random_images(3, *SHAPE), random_images(2, *SHAPE, seed=1)
     two[0] = one[0]  # a pair of equal images
-    backend = TangentBackend(kernel)
+    backend = mode(kernel)
     first, second = backend.prepare(one), backend.prepare(two)
     tile, variances = backend.cross(first, second), backend.diag(first)
     assert tile.shape == (3, 2, 1 + len(kernel.theta))
@@ -126,28 +134,31 @@ def test_tangents_match_finite_differences(kernel):
         assert_close(variances[..., 1 + i], by_theta_diag[i], rtol=1e-9, scale=scale)
 
 
+@MODES
 @pytest.mark.parametrize("kernel", KERNELS, ids=name)
-def test_tangents_in_single_precision(kernel):
+def test_tangents_in_single_precision(kernel, mode):
     one, two = random_images(3, *SHAPE), random_images(2, *SHAPE, seed=1)
-    backend = TangentBackend(kernel)
+    backend = mode(kernel)
     exact = backend.cross(backend.prepare(one), backend.prepare(two))
     single = backend.cross(backend.prepare(one.float()), backend.prepare(two.float()))
     scale = float(diag(kernel, one).max())
     assert_close(single, exact, rtol=10 * RTOL[torch.float32], scale=scale)
 
 
-def test_tangents_of_a_kernel_with_nothing_to_learn():
+@MODES
+def test_tangents_of_a_kernel_with_nothing_to_learn(mode):
     kernel = rbf(1.0, lengthscale_bounds="fixed")
-    backend = TangentBackend(kernel)
+    backend = mode(kernel)
     one = backend.prepare(random_images(3, *SHAPE))
     assert backend.cross(one, one).shape == (3, 3, 1)
     assert backend.diag(one).shape == (3, 1)
 
 
-def test_tangents_of_a_scale_have_closed_forms():
+@MODES
+def test_tangents_of_a_scale_have_closed_forms(mode):
     kernel = 3.0 * rbf(lengthscale=2.0)
     images = random_images(3, *SHAPE)
-    backend = TangentBackend(kernel)
+    backend = mode(kernel)
     one = backend.prepare(images)
     value, by_factor, by_lengthscale = backend.cross(one, one).unbind(-1)
     distance2 = torch.cdist(images.flatten(1), images.flatten(1)).square()

@@ -9,6 +9,7 @@ import torch
 from skconvgp import gram_matrix
 from skconvgp.backends._pullback import ReversePullback
 from skconvgp.backends._reference import TangentBackend
+from skconvgp.backends._reverse_tangents import ReverseTangentBackend
 from skconvgp.kernels import (
     AvgPool2d,
     Conv2d,
@@ -258,10 +259,11 @@ def derivatives(kernel, images) -> torch.Tensor:
 DEEP = closed(conv(), ReLU(), AvgPool2d(2), conv(), ReLU(), GlobalAvgPool2d(), ReLU())
 
 
-def test_derivatives_by_hyperparameters_forward_and_backward():
+@pytest.mark.parametrize("mode", [TangentBackend, ReverseTangentBackend])
+def test_derivatives_by_hyperparameters_forward_and_backward(mode):
     images = random_images(2, 1, 4, 4)
     expected = derivatives(DEEP, images)
-    tangents = TangentBackend(DEEP)
+    tangents = mode(DEEP)
     prepared = tangents.prepare(images)
     found = tangents.cross(prepared, prepared)[..., 1:].permute(2, 0, 1)
     assert_close(found, expected, rtol=1e-7, scale=expected.abs().max())

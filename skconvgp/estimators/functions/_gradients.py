@@ -54,8 +54,8 @@ def gram_gradient(
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     r"""Return the covariances of all pairs, and their derivatives by hyperparameters.
 
-    Both are computed together, tile by tile in forward mode: apart from the result,
-    only tiles are held in memory.
+    Both are computed together, tile by tile: apart from the result, only tiles are held
+    in memory.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def gram_gradient(
     def evaluate(placement: Placement) -> NDArray[Any]:
         choice = compute.backend_of(kernel, pairs.shape, placement)
         config, runner = compute.config(choice.name, placement, n_values, REMEDY)
-        if not choice.has_tangents:  # torch: one level of forward mode for all threads
+        if not choice.has_tangents:  # torch has threads of its own
             config, runner = replace(config, n_workers=1), run_serially
         # Covariances are contiguous in memory, as are derivatives by one
         # hyperparameter.
