@@ -1,11 +1,14 @@
 """Laws of estimators that hold for every basis and every kind of labels."""
 
+import copy
 import re
 from functools import cache
 
 import numpy as np
 import pytest
+import torch
 
+from skconvgp.processes._solutions import earlier_sums
 from tests.helpers.cells import CELLS
 
 N, FIRST, N_NEW = 34, 22, 5
@@ -64,6 +67,11 @@ def results(cell, gp, new):
     return found
 
 
+def sums_of(gp):
+    """Return the sums over the features of all samples, of each latent function."""
+    return map(vars, earlier_sums(gp._process, torch.device("cpu")))
+
+
 @pytest.mark.parametrize("cell", params(GROWING))
 def test_later_batches_are_one_batch(cell):
     """What a first batch decides stays: units, features, noise and prior means."""
@@ -76,6 +84,26 @@ def test_later_batches_are_one_batch(cell):
         np.testing.assert_allclose(
             many[name], expected, rtol=1e-4, atol=1e-5 * size, err_msg=name
         )
+
+
+@pytest.mark.parametrize("cell", params(GROWING))
+def test_sums_add_whoever_computed_them(cell):
+    """Two models that were given other batches have, together, all of the sums."""
+    *begin, third, fourth = cell.batches(N, FIRST, 25, 29)
+    gp = cell.new()
+    for batch in begin:
+        cell.grow(gp, *batch)
+    one, other, both = (copy.deepcopy(gp) for _ in range(3))
+    for grown, batches in ((one, [third]), (other, [fourth]), (both, [third, fourth])):
+        for batch in batches:
+            cell.grow(grown, *batch)
+    for at_begin, *parts, whole in zip(
+        *map(sums_of, (gp, one, other, both)), strict=True
+    ):
+        for name, expected in whole.items():
+            added = sum(part[name] for part in parts) - at_begin[name]
+            size = float(expected.abs().max())
+            torch.testing.assert_close(added, expected, rtol=1e-9, atol=1e-9 * size)
 
 
 @pytest.mark.parametrize("method", ["pathwise", "bootstrap"])
