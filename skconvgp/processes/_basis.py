@@ -54,6 +54,10 @@ class Basis(ABC):
     knows_variances: ClassVar[bool] = True
     # Whether its features never explain more than the prior variance.
     is_projection: ClassVar[bool] = False
+    # Whether its values are covariances with samples, by one kernel that it evaluates.
+    is_kernel: ClassVar[bool] = False
+    # Whether its values are features, and not covariances.
+    gives_features: ClassVar[bool] = False
     # Whether features of samples are read block by block, and never held for all.
     is_streamed: ClassVar[bool] = False
     # Whether no other backend ever computes it.
@@ -101,6 +105,15 @@ class Basis(ABC):
 
     def take(self, indices: NDArray[np.intp]) -> Any:  # noqa: ARG002  (keeps none)
         """Return the basis of some of its samples: itself, if it keeps none."""
+        return self
+
+    @property
+    def has_random_features(self) -> bool:
+        """Whether functions of its prior are drawn as sums of random features."""
+        return False
+
+    def after_fit(self) -> Any:
+        """Return the basis without what predictions do not read."""
         return self
 
     @property

@@ -26,6 +26,7 @@ from skconvgp.inference import (
 from skconvgp.linalg import cholesky_inverse, shifted_cholesky_
 from skconvgp.processes._coefficients import CoefficientState, coefficients_of
 from skconvgp.processes._feature_rows import EVERY, FeatureRows, Observed
+from skconvgp.processes._grown import coded_labels
 from skconvgp.processes._label_models import NoisyModel
 from skconvgp.processes._process import CodedLabels, Labels, Process
 
@@ -135,8 +136,11 @@ class Coded(CodedTargets):
     @classmethod
     def of_process(cls, process: Process, device: torch.device) -> Self:
         """Return the posterior of a process of labels."""
-        own, model, labels = coefficients_of(process), process.model, process.labels
-        assert isinstance(labels, CodedLabels)
+        own, model, labels = (
+            coefficients_of(process),
+            process.model,
+            coded_labels(process),
+        )
         code, growth = thaw(labels.code, device), process.growth
         if growth is not None and growth.coefficients is not None:
             means = to_tensor(growth.coefficients, device)

@@ -30,8 +30,7 @@ def model_of_classes(model: NoisyModel, problem: Problem) -> NoisyModel:
     codes = torch.cat([rows_to_tensor(problem.class_codes), every])
     # Classes are added with weights of zero, so that none is missing.
     weights = torch.cat([model.weights, model.weights.new_zeros(n_classes)])
-    targets = model.likelihood.targets(codes, n_classes, weights)
-    assert targets.noise is not None
+    targets: Any = model.likelihood.targets(codes, n_classes, weights)
     own = Targets(targets.values[-n_classes:], model.offset, targets.noise[-n_classes:])
     return NoisyModel(
         model.likelihood,
@@ -47,11 +46,9 @@ def follow_labels(models: Sequence[LabelModel], problem: Problem) -> bool:
     for model in models:
         if not isinstance(model, NoisyModel):
             return False
-        own = model_of_classes(model, problem).targets
-        assert own.noise is not None
-        assert model.targets.noise is not None
-        is_same = torch.equal(own.values[codes], model.targets.values)
-        if not (is_same and torch.equal(own.noise[codes], model.targets.noise)):
+        own = model_of_classes(model, problem)
+        is_same = torch.equal(own.targets.values[codes], model.targets.values)
+        if not (is_same and torch.equal(own.noise[codes], model.noise)):
             return False
     return bool(models)
 
@@ -75,9 +72,7 @@ def columns_pay(n_classes: int, n_features: int, n_samples: int) -> bool:
     return n_classes * n_features**2 <= MATRICES * n_samples**2
 
 
-def values_of_classes(
-    models: Sequence[LabelModel], problem: Problem, n_features: int
-) -> int:
+def values_of_classes(models: Sequence[Any], problem: Problem, n_features: int) -> int:
     """Return the number of values that a fit holds beside the features.
 
     Parameters
@@ -91,7 +86,6 @@ def values_of_classes(
     """
     n, n_classes, n_squares = len(problem.rows), len(problem.scale), 1
     for model in models:
-        assert isinstance(model, NoisyModel)
         targets = model_of_classes(model, problem).targets
         if not LabelCode.of(targets, 1.0, 0.0).has_two_levels:
             n_squares = 2  # factors do not overwrite the moments of classes
@@ -123,7 +117,7 @@ def values_of_labels(
 
 
 def solve_labels(
-    reading: Any, models: Sequence[LabelModel], settings: Settings, least_noise: float
+    reading: Any, models: Sequence[Any], settings: Settings, least_noise: float
 ) -> Coded:
     """Return the posterior by the model with the lowest leave-one-out log loss.
 
@@ -143,7 +137,6 @@ def solve_labels(
     whole, labelled = sums.moments.sum(0), reading.labelled()
     candidates = []
     for model in models:
-        assert isinstance(model, NoisyModel)
         own = model_of_classes(model, reading.problem)
         value = labelled.amplitude(own, reading.mean_diag, settings.amplitude, noise)
         candidates.append(CodedTargets.of(own, value, noise, sums.moments.device))

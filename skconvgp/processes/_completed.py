@@ -11,8 +11,6 @@ from torch import Generator, Tensor
 
 from skconvgp._protocols import CompletedGram, Completion
 from skconvgp.engine import (
-    KernelOracle,
-    MatrixOracle,
     SampleOracle,
     rows_to_tensor,
     to_numpy,
@@ -77,8 +75,7 @@ def sample_oracle(
         first = problem.inputs.first()
         codes = None if codes is None else codes[first]
         prior = prior.select(to_numpy(first))
-    oracle = prior.cached_oracle(run)
-    assert isinstance(oracle, KernelOracle | MatrixOracle)
+    oracle: Any = prior.cached_oracle(run)
     samples = prior.kernel_prior
     n_position_pairs = 1 if samples is None else samples.n_position_pairs
     show = run.progress("fit", n_position_pairs, is_part=True)

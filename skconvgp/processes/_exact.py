@@ -14,7 +14,6 @@ from torch import Tensor
 from skconvgp._protocols import GramOperator, IterativeSolver, Solution, Solver
 from skconvgp.engine import (
     KernelGram,
-    KernelOracle,
     freeze,
     to_numpy,
 )
@@ -40,7 +39,6 @@ from skconvgp.processes._left_out import (
     inverse_diag_by_input,
 )
 from skconvgp.processes._parts_prior import PartsPrior
-from skconvgp.processes._prior import MatrixPrior
 from skconvgp.processes._problem import (
     Model,
     Problem,
@@ -155,10 +153,8 @@ def fit_exact(
         is_converged,
         report["residual"],
     )
-    # Predictions do not read a given matrix: without it, a pickle is small.
-    kept = replace(prior, rows=None) if isinstance(prior, MatrixPrior) else prior
     left_out = SolvedLeftOut(to_numpy(problem.inputs.of))
-    process = Process(model, kept, posterior, left_out)
+    process = Process(model, prior.after_fit(), posterior, left_out)
     if keeps_left_out:
         left_out = left_out.keep(process, state, inverse_diag, y)
         process = replace(process, left_out=left_out)
@@ -170,11 +166,10 @@ def _gram_operator(
     prior: Prior | PartsPrior, route: Route, run: Run, weights: Tensor
 ) -> tuple[GramOperator, float]:
     """Return the Gram matrix with mean diagonal 1, and its divisor."""
-    oracle = prior.cached_oracle(run)
+    oracle: Any = prior.cached_oracle(run)
     if route.is_held:
         gram, mean_diag = scaled_gram(oracle, weights)
         return DenseGram(gram), mean_diag
-    assert isinstance(oracle, KernelOracle)
     mean_diag = mean_variance(oracle.diag(), weights)
     return KernelGram(oracle, mean_diag), mean_diag
 

@@ -38,6 +38,7 @@ class ExpansionPrior(Basis):
     features: FeatureMap  # gives the features; tensors are arrays
     exact: KernelPrior  # the kernel that they approximate, without samples
 
+    gives_features: ClassVar[bool] = True
     is_by_torch: ClassVar[bool] = True
 
     @property

@@ -20,7 +20,6 @@ from skconvgp.processes._neighbors import fit_neighbors
 from skconvgp.processes._plan import Fitted
 from skconvgp.processes._prior import (
     KernelPrior,
-    MatrixPrior,
     PlainPrior,
 )
 from skconvgp.processes._problem import Problem, Record, Settings, entries
@@ -80,7 +79,7 @@ def fit_selected(
     selected_indices = selection.select(oracle, fraction, resources.generator())
     of, kept = to_numpy(problem.inputs.of), to_numpy(selected_indices)
     chosen = np.flatnonzero(np.isin(of, kept))
-    subproblem = problem.take(chosen, is_precomputed=isinstance(prior, MatrixPrior))
+    subproblem = problem.take(chosen, is_precomputed=prior.kernel_prior is None)
     selected = prior.select(chosen)
     process, record = fit(subproblem, selected, run)
     share = {"observed_fraction": entries(len(kept)) / entries(n)}
@@ -136,7 +135,7 @@ def fit_local(
     run: Run,
 ) -> Fitted:
     """Fit a process that predicts each sample from its neighbours."""
-    if isinstance(prior, MatrixPrior):  # predictions read it; users may change theirs
+    if prior.kernel_prior is None:  # predictions read it; users may change theirs
         prior = replace(prior, rows=problem.rows.copy())
     process, record = fit_neighbors(
         localization, problem, prior, settings, run, resources.generator

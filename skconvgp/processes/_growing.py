@@ -25,7 +25,6 @@ from skconvgp.processes._coded_choice import (
     require_columns,
 )
 from skconvgp.processes._coefficients import coefficients_of
-from skconvgp.processes._expansion import ExpansionPrior
 from skconvgp.processes._feature_rows import FeatureRows
 from skconvgp.processes._held_rows import (
     FEATURE_COPIES,
@@ -52,7 +51,7 @@ def can_become_columns(process: Any) -> bool:
     """Return whether a process of labels follows from sums of features."""
     posterior = getattr(process, "posterior", None)
     is_labelled = isinstance(posterior, Labelled) and posterior.is_of_features
-    return is_labelled and isinstance(process.prior, ExpansionPrior)
+    return is_labelled and process.prior.gives_features
 
 
 def extend_process(
@@ -144,8 +143,8 @@ def _added(
     if before.labels is None:
         (sums,), noise = earlier_sums(before, reading.device), before.model.noise
         return shared(reading, sums + reading.sums(noise), noise, amplitude)
-    own, more = solution_of(before, reading.device), reading.class_sums()
-    assert isinstance(own, Coded)
+    own: Any = solution_of(before, reading.device)
+    more = reading.class_sums()
     each = own.each(more, more.moments.sum(0))
     known = earlier_sums(before, reading.device)
     both = (sums + of_more for sums, of_more in zip(known, each, strict=True))
@@ -153,7 +152,7 @@ def _added(
 
 
 def by_columns(
-    process: Process, codes: NDArray[np.intp], generator: Generator, run: Run
+    process: Any, codes: NDArray[np.intp], generator: Generator, run: Run
 ) -> Process:
     """Return the process of sums of features, so that samples can be added.
 
@@ -161,9 +160,8 @@ def by_columns(
     followed. `codes` (n,) are those of their classes; the generator draws the samples
     that are kept.
     """
-    model, before, posterior = process.model, process.labels, process.posterior
-    assert isinstance(posterior, Labelled)
-    assert before is not None
+    model, posterior = process.model, process.posterior
+    before: Any = process.labels
     likelihood, state = before.likelihood, thaw(process.state, run.config.device)
     features = state.features
     # Equal samples have equal features.

@@ -289,7 +289,7 @@ def _read(
     by_class: ClassMoments | None = None
     if of_classes is not None:
         by_class = ClassMoments.empty(of_classes.shape[1], r, dtype, weights.device)
-    whole: Moments | None = None
+    whole: Any = None
     for part, block in basis.blocks(images.rows, run, "fit"):
         if by_class is not None and of_classes is not None:
             by_class.add(block, of_classes[part])
@@ -301,7 +301,6 @@ def _read(
         features[first:last] = block[kept[first:last] - part.start].to(features)
     if by_class is not None:
         return by_class.finish(), features
-    assert whole is not None
     moment, response = whole.finish()
     energy = (data.targets.square() * weights[:, None] + data.scatter).sum(0)
     no_noise = torch.zeros_like(whole.weight)

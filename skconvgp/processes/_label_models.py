@@ -96,10 +96,15 @@ class NoisyModel:
         return self.targets.offset
 
     @property
+    def noise(self) -> Tensor:
+        """Noise variances (n, k)."""
+        assert self.targets.noise is not None
+        return self.targets.noise
+
+    @property
     def has_one_latent(self) -> bool:
         """Whether the targets of two classes are each other's negatives."""
-        values, noise = self.targets.values, self.targets.noise
-        assert noise is not None
+        values, noise = self.targets.values, self.noise
         if values.shape[1] != 2:
             return False
         is_same = torch.equal(noise[:, 0], noise[:, 1])
@@ -111,13 +116,8 @@ class NoisyModel:
 
     def take(self, indices: Tensor) -> NoisyModel:
         """Return the model of the samples at these indices; the offset stays."""
-        values, offset, noise = (
-            self.targets.values,
-            self.targets.offset,
-            self.targets.noise,
-        )
-        assert noise is not None
-        targets = Targets(values[indices], offset, noise[indices])
+        values = self.targets.values[indices]
+        targets = Targets(values, self.offset, self.noise[indices])
         inputs = self.inputs.take(indices)
         return NoisyModel(self.likelihood, targets, self.weights[indices], inputs)
 
@@ -127,10 +127,8 @@ class NoisyModel:
 
     def fit(self, gram: Tensor, nugget: float) -> LabelPosterior:
         """Fit by one factorisation."""
-        noise = self.targets.noise
-        assert noise is not None
         values = self.targets.values - self.targets.offset
-        noise, weights = noise.to(gram) + nugget, self.weights.to(gram)
+        noise, weights = self.noise.to(gram) + nugget, self.weights.to(gram)
         inputs = self.inputs.to(gram.device)
         fit = fit_labels(gram, values.to(gram), noise, weights, inputs)
         # Two latent functions that are negatives of each other are one function with

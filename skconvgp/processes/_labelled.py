@@ -23,10 +23,9 @@ from skconvgp.engine import (
 )
 from skconvgp.inference import LabelState as NoisyState
 from skconvgp.inference import left_out_covariance, posterior_mean
-from skconvgp.kernels._feature_maps import HasFeatures, feature_map
+from skconvgp.kernels._feature_maps import feature_map
 from skconvgp.processes._basis import Basis, NewRows
 from skconvgp.processes._drawing import NO_BOOTSTRAP, NO_PATHWISE, prior_values
-from skconvgp.processes._expansion import ExpansionPrior
 from skconvgp.processes._facts import Fact
 from skconvgp.processes._feature_room import require_features
 from skconvgp.processes._label_models import with_variances
@@ -144,15 +143,13 @@ class Labelled:
     def has_whole_draws(self, basis: Basis) -> bool:
         """Return whether features, given or random ones, have all of the variance."""
         if self.is_of_features:
-            return isinstance(basis, ExpansionPrior)
-        if not (isinstance(basis, KernelPrior) and self._has_targets):
-            return False
-        return isinstance(basis.kernel, HasFeatures)
+            return basis.gives_features
+        return self._has_targets and basis.has_random_features
 
     def draws(
         self,
         model: Model,  # noqa: ARG002  (all functions have one amplitude)
-        basis: Basis,
+        basis: Any,
         rows: NDArray[Any],
         wanted: Draws,
         resources: Resources,
@@ -169,7 +166,7 @@ class Labelled:
             return self._draws(None, None, basis, rows, wanted, resources), []
         if wanted.is_bootstrap:
             raise ValueError(NO_BOOTSTRAP)
-        if not (isinstance(basis, KernelPrior) and self._has_targets):
+        if not (basis.is_kernel and self._has_targets):
             raise ValueError(NO_PATHWISE)
         require_features(basis.kernel, basis.map_shape, wanted.n_features)
         features = feature_map(

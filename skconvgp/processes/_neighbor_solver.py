@@ -219,12 +219,16 @@ class NeighborSolver:
     def _is_weighted(self) -> bool:
         return is_weighted(self.localization)
 
+    @property
+    def _points(self) -> Tensor:
+        assert self.prior.rows is not None
+        return rows_to_tensor(self.prior.rows)
+
     def _similarities(
         self, new: Callable[[slice], Tensor]
     ) -> Callable[[slice], Tensor]:
         """Return the function of a slice that gives similarities to training points."""
-        assert self.prior.rows is not None
-        points = rows_to_tensor(self.prior.rows)
+        points = self._points
         return lambda part: self.localization.similarities(new(part).to(points), points)
 
     def _weighed(
@@ -236,18 +240,17 @@ class NeighborSolver:
         """
         if not self._is_weighted:
             return found, self._equal_weights(found)
-        assert isinstance(self.localization, WeightedLocalization)
-        assert self.prior.rows is not None
-        points = rows_to_tensor(self.prior.rows)
+        points = self._points
+        localization: Any = self.localization
         m, k = len(found), min(self.n_neighbors, found.shape[1])
         neighbors, weights = found.new_empty(m, k), points.new_empty(m, k)
         n_values = found.shape[1] * points.shape[1]
         budget = self.run.config.memory_budget
         for part in slices(m, stream_rows(n_values, points.itemsize, budget)):
             near = found[part]
-            far = self.localization.distances(new(part).to(points), points[near])
+            far = localization.distances(new(part).to(points), points[near])
             neighbors[part], both = _apart(near, far, k)
-            weights[part] = self.localization.weigh(both)
+            weights[part] = localization.weigh(both)
         return neighbors, weights
 
     def _equal_weights(self, neighbors: Tensor) -> Tensor:

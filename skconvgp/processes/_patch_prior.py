@@ -43,6 +43,7 @@ class PatchPrior(Basis):
     exact: KernelPrior
 
     is_projection: ClassVar[bool] = True  # of the kernel, in exact arithmetic
+    gives_features: ClassVar[bool] = True
     is_streamed: ClassVar[bool] = True
 
     @property

@@ -36,6 +36,7 @@ from skconvgp.engine import (
     to_numpy,
 )
 from skconvgp.kernels import Kernel
+from skconvgp.kernels._feature_maps import HasFeatures
 from skconvgp.processes._basis import Basis, BasisReport, NewRows, Stream
 from skconvgp.processes._run import Run
 
@@ -51,6 +52,8 @@ class KernelPrior(Basis):
     image_shape: ImageShape  # how a row is read
     pool: int = 1  # side of the squares of pixels that are averaged first
     dtype: str = "float64"  # precision of tiles, "float32" or "float64"
+
+    is_kernel: ClassVar[bool] = True
 
     @property
     def kernel_prior(self) -> Self:
@@ -87,6 +90,11 @@ class KernelPrior(Basis):
     def n_position_pairs(self) -> int:
         """Pairs of positions whose covariances a pair of samples needs."""
         return self.kernel.n_position_pairs(self.map_shape)
+
+    @property
+    def has_random_features(self) -> bool:
+        """Whether the kernel has random features."""
+        return isinstance(self.kernel, HasFeatures)
 
     @property
     def tile_dtype(self) -> torch.dtype:
@@ -244,21 +252,28 @@ class MatrixPrior(Basis):
         """Return the prior of the samples at these indices, for predictions."""
         return replace(self, rows=None, indices=self.indices[indices])
 
+    @property
+    def matrix(self) -> NDArray[Any]:
+        """The Gram matrix, before a fit has dropped it."""
+        assert self.rows is not None
+        return self.rows
+
+    def after_fit(self) -> Self:
+        """Return the prior without the matrix: then a pickle is small."""
+        return replace(self, rows=None)
+
     def select(self, indices: NDArray[np.intp]) -> Self:
         """Return the prior of the samples at these indices, for a fit to them."""
-        assert self.rows is not None
-        both = self.rows[np.ix_(indices, indices)]
+        both = self.matrix[np.ix_(indices, indices)]
         return replace(self, rows=both, indices=self.indices[indices])
 
     def precision(self, config: ComputeConfig) -> torch.dtype:
         """Return the coarsest precision that a Gram matrix has gone through."""
-        assert self.rows is not None
-        return coarsest(rows_to_tensor(self.rows[:1]).dtype, config.solve_dtype)
+        return coarsest(rows_to_tensor(self.matrix[:1]).dtype, config.solve_dtype)
 
     def oracle(self, run: Run, label: str) -> MatrixOracle:  # noqa: ARG002  (no work)
         """Return the oracle that reads the matrix."""
-        assert self.rows is not None
-        return MatrixOracle(rows_to_tensor(self.rows), run.config)
+        return MatrixOracle(rows_to_tensor(self.matrix), run.config)
 
     def cached_oracle(self, run: Run) -> MatrixOracle:
         """Return the oracle that reads the matrix."""

@@ -14,7 +14,8 @@ from skconvgp.engine import thaw, to_tensor
 from skconvgp.inference import FeaturePosterior, FeatureSums
 from skconvgp.processes._coded import Coded
 from skconvgp.processes._feature_rows import FeatureRows
-from skconvgp.processes._process import CodedLabels, Process
+from skconvgp.processes._grown import coded_labels
+from skconvgp.processes._process import Process
 from skconvgp.processes._shared import Shared
 
 Solution: TypeAlias = Shared | Coded
@@ -57,8 +58,7 @@ def earlier_sums(process: Process, device: torch.device) -> Iterator[FeatureSums
         log_noise = total * math.log(model.noise)
         yield FeatureSums(moment, response, energy, log_noise, total)
         return
-    assert isinstance(process.labels, CodedLabels)
-    weights = process.labels.class_weights(model.weights).to(device)
+    weights = coded_labels(process).class_weights(model.weights).to(device)
     energy, each = known.code.energy(weights), known.code.log_noise(weights)
     for i, jitter in enumerate(known.jitters):
         mean = known.coefficients[:, i : i + 1]

@@ -32,7 +32,7 @@ from skconvgp.inference import (
     pathwise_coefficients,
     posterior_mean,
 )
-from skconvgp.kernels._feature_maps import HasFeatures, feature_map
+from skconvgp.kernels._feature_maps import feature_map
 from skconvgp.processes._basis import Basis, NewRows
 from skconvgp.processes._drawing import NO_BOOTSTRAP, NO_PATHWISE, prior_values
 from skconvgp.processes._facts import Fact, Inexact
@@ -43,7 +43,6 @@ from skconvgp.processes._left_out import (
     left_out_with_versions,
 )
 from skconvgp.processes._posterior import Draws, Spread
-from skconvgp.processes._prior import KernelPrior
 from skconvgp.processes._problem import (
     Model,
 )
@@ -83,8 +82,8 @@ class Solved:
         state = thaw(self.state, run.config.device)
         if getattr(state, "gram", state) is not None:
             return replace(self, state=state)
-        assert isinstance(basis, KernelPrior)  # what is solved without its matrix
-        oracle = basis.oracle(run, "predict")
+        by: Any = basis  # a kernel: it was solved without its matrix
+        oracle = by.oracle(run, "predict")
         return replace(self, state=replace(state, gram=KernelGram(oracle, self.unit)))
 
     def reads_variances(
@@ -119,7 +118,7 @@ class Solved:
 
     def has_whole_draws(self, basis: Basis) -> bool:
         """Return whether the kernel is a sum of random features."""
-        return isinstance(basis, KernelPrior) and isinstance(basis.kernel, HasFeatures)
+        return basis.has_random_features
 
     def draws(
         self,
@@ -132,8 +131,8 @@ class Solved:
         """Return draws: each one of the prior, plus the effect of the data."""
         if wanted.is_bootstrap:
             raise ValueError(NO_BOOTSTRAP)
-        if not isinstance(basis, KernelPrior):
-            raise ValueError(NO_PATHWISE)  # noqa: TRY004  (a setting does not fit)
+        if not basis.is_kernel:
+            raise ValueError(NO_PATHWISE)
         return self._draws(model, basis, rows, wanted, resources), self.facts()
 
     def _update(self, values: Tensor) -> CovarianceUpdate:
@@ -143,7 +142,7 @@ class Solved:
     def _draws(
         self,
         model: Model,
-        basis: KernelPrior,
+        basis: Any,
         rows: NDArray[Any],
         wanted: Draws,
         resources: Resources,

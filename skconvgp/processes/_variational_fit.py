@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -153,8 +154,8 @@ class _Ascent:
     ) -> _Ascent:
         """Return the ascent from a collapsed process."""
         device, first = run.config.device, observed.start
-        prior, unit = collapsed.prior, collapsed.model.mean_diag
-        assert isinstance(prior, PatchPrior)
+        prior: Any = collapsed.prior
+        unit = collapsed.model.mean_diag
         diag = torch.zeros(len(problem.rows), dtype=torch.float64, device=device)
         own = coefficients_of(collapsed)
         if own.variance != "sor":

@@ -75,14 +75,14 @@ class EstimatorResources:
         run = Run(placement, config, runner, backend, progress, self._find_cache)
         return run if self._fitted is None else self._at_hand(run, self._fitted)
 
-    def with_precision(self, prior: AnyKernel, run: Run) -> AnyKernel:
+    def with_precision(self, prior: Any, run: Run) -> Any:
         """Return a prior of training samples with the precision of its tiles.
 
         Training and test covariances then have the same rounding errors, even if a
         model is loaded on a machine with another device or backend.
         """
         compute, device = self._compute, run.config.device
-        if isinstance(prior, PatchPrior):  # sums are double: responses may be single
+        if prior.is_streamed:  # sums are double: responses may be single
             dtype = compute.dtype(device, "fused")
             return prior.with_dtype(str(dtype).removeprefix("torch."))
         if self._fitted is None and prior.kernel not in self._tried:
