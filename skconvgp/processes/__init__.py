@@ -4,6 +4,7 @@ from skconvgp.processes._basis import Basis, NewRows
 from skconvgp.processes._coded_choice import require_columns
 from skconvgp.processes._coefficients import CoefficientPosterior, CoefficientState
 from skconvgp.processes._completed import complete
+from skconvgp.processes._exact import scaled_gram
 from skconvgp.processes._expansion import ExpansionPrior, expand, expanded
 from skconvgp.processes._facts import (
     BoundMoving,
@@ -21,7 +22,6 @@ from skconvgp.processes._facts import (
 )
 from skconvgp.processes._feature_room import require_features
 from skconvgp.processes._feature_rows import FeatureRows, Reservoir
-from skconvgp.processes._fitting import scaled_gram
 from skconvgp.processes._growing import can_grow, extend_process
 from skconvgp.processes._held_rows import HeldRows
 from skconvgp.processes._inducing import (
@@ -50,9 +50,13 @@ from skconvgp.processes._patch_noise import LEAST_NOISE
 from skconvgp.processes._patch_prior import PatchPrior
 from skconvgp.processes._patches import plan_patches
 from skconvgp.processes._plan import (
+    GRAM_COPIES,
     Fitted,
     FittedProcess,
     Plan,
+    Route,
+    iterative_route,
+    missing_memory,
     placement_of_fit,
     prepare_fit,
 )
@@ -83,12 +87,6 @@ from skconvgp.processes._process import (
 from skconvgp.processes._requirements import (
     require_added_noise,
     require_common_noise,
-)
-from skconvgp.processes._routes import (
-    GRAM_COPIES,
-    Route,
-    iterative_route,
-    missing_memory,
 )
 from skconvgp.processes._run import Resources, Run
 from skconvgp.processes._shared import Leaving

@@ -14,6 +14,9 @@ from torch import Tensor
 from skconvgp._protocols import GramOperator, IterativeSolver, Solution, Solver
 from skconvgp.engine import (
     KernelGram,
+    KernelOracle,
+    MatrixOracle,
+    SummedOracle,
     freeze,
     to_numpy,
 )
@@ -27,27 +30,23 @@ from skconvgp.inference import (
     select_noise,
 )
 from skconvgp.linalg import DenseGram
-from skconvgp.processes._facts import Unsolved
-from skconvgp.processes._fitting import (
-    fixed_amplitude,
-    jitter_facts,
-    require_finite_noise,
-    scaled_gram,
-)
+from skconvgp.processes._facts import Unsolved, jitter_facts
 from skconvgp.processes._left_out import (
     deviation_excess,
     inverse_diag_by_input,
 )
 from skconvgp.processes._parts_prior import PartsPrior
+from skconvgp.processes._plan import Route
 from skconvgp.processes._problem import (
     Model,
     Problem,
     Record,
     Settings,
     entries,
+    fixed_amplitude,
+    require_finite_noise,
 )
 from skconvgp.processes._process import Process
-from skconvgp.processes._routes import Route
 from skconvgp.processes._run import Run, clock
 from skconvgp.processes._solved import SOLVED, Solved, SolvedLeftOut
 from skconvgp.processes._summed import Prior
@@ -228,3 +227,13 @@ def _logdet_error(solver: Any, state: Any) -> float:
     if not isinstance(solver, IterativeSolver):
         return 0.0
     return float(solver.logdet_estimate(state)[1])
+
+
+def scaled_gram(
+    oracle: KernelOracle | MatrixOracle | SummedOracle, weights: Tensor
+) -> tuple[Tensor, float]:
+    """Return the Gram matrix with mean diagonal 1, and its divisor."""
+    mean_diag = mean_variance(oracle.diag(), weights)
+    gram = oracle.gram()
+    gram /= mean_diag
+    return gram, mean_diag

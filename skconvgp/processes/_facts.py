@@ -107,3 +107,11 @@ Fact: TypeAlias = (
     | Exceeded
     | Undrawn
 )
+
+
+def jitter_facts(jitter: float, least_noise: float, prior: Any, run: Any) -> list[Fact]:
+    """Return a fact if jitter exceeds the least noise, as it then changes the model."""
+    if jitter <= least_noise:
+        return []
+    solve_dtype = run.config.solve_dtype
+    return [Jittered(jitter, least_noise, prior.tile_dtype, solve_dtype)]

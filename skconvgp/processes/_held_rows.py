@@ -35,11 +35,10 @@ from skconvgp.processes._feature_rows import (
     joined,
     taken,
 )
-from skconvgp.processes._fitting import require_finite_noise
 from skconvgp.processes._grown import kept_before
 from skconvgp.processes._label_choice import CHOOSING, LabelledRows
 from skconvgp.processes._label_models import spread_over_classes
-from skconvgp.processes._problem import Model, Problem
+from skconvgp.processes._problem import Model, Problem, require_finite_noise
 from skconvgp.processes._process import Growth, KeptLeftOut, Labels, Process
 from skconvgp.processes._run import Run, clock
 from skconvgp.processes._shared import unit_noise

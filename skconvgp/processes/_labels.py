@@ -16,11 +16,18 @@ from skconvgp.engine import (
 )
 from skconvgp.processes._completed import Completed
 from skconvgp.processes._expansion import ExpansionPrior
-from skconvgp.processes._fitting import jitter_facts, require_finite_noise
+from skconvgp.processes._facts import jitter_facts
 from skconvgp.processes._label_choice import best_model
 from skconvgp.processes._label_models import LabelModel, with_variances
 from skconvgp.processes._labelled import Labelled, LabelState
-from skconvgp.processes._problem import Model, Problem, Record, Settings, entries
+from skconvgp.processes._problem import (
+    Model,
+    Problem,
+    Record,
+    Settings,
+    entries,
+    require_finite_noise,
+)
 from skconvgp.processes._process import KeptLeftOut, Labels, Process
 from skconvgp.processes._run import Run, clock
 from skconvgp.processes._summed import Prior

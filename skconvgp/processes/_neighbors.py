@@ -32,12 +32,7 @@ from skconvgp.inference import (
 from skconvgp.linalg import DenseGram
 from skconvgp.processes._basis import NewRows
 from skconvgp.processes._drawing import NO_BOOTSTRAP, NO_PATHWISE
-from skconvgp.processes._facts import Clipped, Fact
-from skconvgp.processes._fitting import (
-    fixed_amplitude,
-    jitter_facts,
-    require_finite_noise,
-)
+from skconvgp.processes._facts import Clipped, Fact, jitter_facts
 from skconvgp.processes._neighbor_solver import Neighborhoods, NeighborSolver
 from skconvgp.processes._posterior import Draws
 from skconvgp.processes._prior import PlainPrior
@@ -48,6 +43,8 @@ from skconvgp.processes._problem import (
     Record,
     Settings,
     entries,
+    fixed_amplitude,
+    require_finite_noise,
 )
 from skconvgp.processes._process import CLIP_TOLERANCE, LeftOutValues
 from skconvgp.processes._run import Resources, Run, clock

@@ -27,16 +27,25 @@ from skconvgp.inference import mean_variance, noise_grid, score_noise
 from skconvgp.kernels import Kernel, PatchKernel
 from skconvgp.kernels._flips import flip
 from skconvgp.processes._exact import fit_exact
-from skconvgp.processes._fitting import fixed_amplitude
 from skconvgp.processes._inducing_sum import TermChoice, choose_inducing, terms_of
 from skconvgp.processes._part_weights import equal_weights, search_weights
 from skconvgp.processes._parts import KernelPart, MirroredPart, Part, PatchPart
 from skconvgp.processes._parts_prior import PartsPrior, unit_of
 from skconvgp.processes._patch_prior import PatchPrior
-from skconvgp.processes._plan import Fitted, Plan
+from skconvgp.processes._plan import (
+    GPU_SELECTION_COPIES,
+    SELECTION_COPIES,
+    Fitted,
+    Plan,
+    Route,
+)
 from skconvgp.processes._prior import KernelPrior
-from skconvgp.processes._problem import Problem, Settings, first_of_each
-from skconvgp.processes._routes import GPU_SELECTION_COPIES, SELECTION_COPIES, Route
+from skconvgp.processes._problem import (
+    Problem,
+    Settings,
+    first_of_each,
+    fixed_amplitude,
+)
 from skconvgp.processes._run import Resources, Run, clock
 from skconvgp.processes._views import FitView, SizedFitView, View, see
 from skconvgp.solvers import Cholesky

@@ -41,7 +41,7 @@ from skconvgp.processes._label_models import LabelModel
 from skconvgp.processes._labels import KEPT_COPIES, fit_labelled
 from skconvgp.processes._neighbor_solver import is_weighted
 from skconvgp.processes._neighbors import LOCAL_COPIES
-from skconvgp.processes._plan import Fit, Fitted, Plan
+from skconvgp.processes._plan import Fit, Fitted, Plan, Route, missing_memory, route_of
 from skconvgp.processes._prior import PlainPrior
 from skconvgp.processes._problem import Problem, Record, Settings
 from skconvgp.processes._process import Process
@@ -49,7 +49,6 @@ from skconvgp.processes._requirements import (
     require_added_noise,
     require_common_noise,
 )
-from skconvgp.processes._routes import Route, missing_memory, route_of
 from skconvgp.processes._run import SMALLER_MATRIX, Resources, Run
 from skconvgp.processes._sums import fit_features
 from skconvgp.solvers import Cholesky

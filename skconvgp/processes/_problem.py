@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -226,6 +227,36 @@ class Model:
         """Return the log density of the targets, from the scaled targets' own."""
         shift = self.weights.sum() * np.log(self.scale).sum()
         return evidence - float(shift)
+
+
+def fixed_amplitude(
+    amplitude: float | str | None, mean_diag: float, y: Tensor
+) -> Tensor | None:
+    """Return the amplitude (k,) of the scaled targets; None to profile it out.
+
+    Parameters
+    ----------
+    amplitude : float, str or None
+        The setting.
+    mean_diag : float
+        Mean prior variance of the kernel: the amplitude, if the setting is None.
+    y : Tensor of shape (n, k)
+        Scaled targets.
+    """
+    if amplitude == "profile":
+        return None
+    value = mean_diag if amplitude is None else float(amplitude)
+    # In double, as a given number may be out of the range of the targets' precision.
+    return torch.full(y.shape[1:], value, dtype=torch.float64, device=y.device)
+
+
+def require_finite_noise(noise: Tensor) -> None:
+    """Raise if the noise of a sample is not finite."""
+    if not bool(torch.isfinite(noise).all()):
+        raise ValueError(
+            "The noise of a sample is `noise_variance` / its weight, which is not "
+            "finite for at least one sample: set tiny weights to 0."
+        )
 
 
 @dataclass(frozen=True)

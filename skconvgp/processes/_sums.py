@@ -22,12 +22,18 @@ from skconvgp.processes._basis import Basis
 from skconvgp.processes._coded_choice import solve_labels
 from skconvgp.processes._coefficients import CoefficientPosterior, coefficients_of
 from skconvgp.processes._completed import Completed
-from skconvgp.processes._fitting import fixed_amplitude, jitter_facts
+from skconvgp.processes._facts import jitter_facts
 from skconvgp.processes._held_rows import HeldReading
 from skconvgp.processes._image_rows import ImageReading
 from skconvgp.processes._label_models import LabelModel
 from skconvgp.processes._patch_prior import PatchPrior
-from skconvgp.processes._problem import Model, Problem, Record, Settings
+from skconvgp.processes._problem import (
+    Model,
+    Problem,
+    Record,
+    Settings,
+    fixed_amplitude,
+)
 from skconvgp.processes._process import Process
 from skconvgp.processes._run import Run, clock
 from skconvgp.processes._shared import Shared

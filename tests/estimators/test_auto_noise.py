@@ -100,7 +100,7 @@ def test_many_samples_are_not_affordable(cls, monkeypatch):
 @pytest.mark.parametrize("cls", WHOLE)
 def test_eigenvectors_that_do_not_fit_are_not_affordable(cls, monkeypatch):
     free = {"bytes": 5 * 8 * 40**2}  # five matrices
-    for module in ("engine._devices", "processes._routes"):
+    for module in ("engine._devices", "processes._plan"):
         name = f"skconvgp.{module}.free_memory"
         monkeypatch.setattr(name, lambda _: free["bytes"])
     assert noise_of(cls) == noise_of(cls, noise_variance="loo")

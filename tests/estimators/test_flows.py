@@ -27,7 +27,7 @@ from skconvgp.kernels import convnet, dense, rbf
 from skconvgp.solvers import Cholesky
 from tests.helpers.estimators import blobs, digits, tiny_network, wave
 
-ROUTES = "skconvgp.processes._routes"
+ROUTES = "skconvgp.processes._plan"
 FEW = Adam(max_iter=5)
 OPTIMIZERS = [
     Adam(max_iter=60, learning_rate=0.2),

@@ -495,7 +495,7 @@ def test_a_search_iterates_where_its_matrices_do_not_fit(
     monkeypatch, n_copies, is_exact
 ):
     n_bytes = int(n_copies * 8 * 1000**2)
-    for module in ("skconvgp.engine._devices", "skconvgp.processes._routes"):
+    for module in ("skconvgp.engine._devices", "skconvgp.processes._plan"):
         monkeypatch.setattr(f"{module}.free_memory", lambda device: n_bytes)
     monkeypatch.setattr("skconvgp.solvers._preconditioners.DEFAULT_RANK", 20)
     calls, score = [], IterativeEvidence.score

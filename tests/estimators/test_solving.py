@@ -24,7 +24,7 @@ from skconvgp.solvers import Cholesky, ConjugateGradient
 from tests.helpers.estimators import blobs, digits, tiny_network
 from tests.helpers.memory import needs_peak, peak_memory
 
-ROUTES = "skconvgp.processes._routes"
+ROUTES = "skconvgp.processes._plan"
 MIB = 2**20
 N = 300
 SOLVER = ConjugateGradient(tolerance=1e-9, rank=40, deviations="solve")

@@ -162,7 +162,7 @@ def test_views_and_features_are_counted_before_any_work(monkeypatch):
     gp = ImageClassifier(random_state=0)
     for more, is_alone in ((10_000, True), (100_000_000, False)):
         monkeypatch.setattr(
-            "skconvgp.processes._routes.free_memory",
+            "skconvgp.processes._plan.free_memory",
             lambda device, more=more: matrices + more,
         )
         gp.fit(images[:50], labels[:50])
