@@ -92,7 +92,7 @@ class NetworkSettings:
 
     @property
     def make_module(self) -> Callable[[], Any] | None:
-        """What makes a module of torch, which replaces the layers."""
+        """Function that makes a module of torch, which replaces the layers."""
         return self.given["network"]  # type: ignore[no-any-return]
 
     @property

@@ -37,7 +37,7 @@ def learn_patches(
     prior: KernelPrior,
     choices: tuple[TermChoice, ...],
 ) -> tuple[KernelPrior, tuple[TermChoice, ...], FlowResult | None]:
-    """Return kernel and choices with what is learned, and the result of the search.
+    """Return kernel and choices with learned values, and the result of the search.
 
     The choices are how inducing patches are chosen, for each term of the kernel.
     """

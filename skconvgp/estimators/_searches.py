@@ -95,7 +95,7 @@ def evidence_search(
 
 
 def watch_steps(label: str, settings: GPSettings) -> Callable[[Step], bool]:
-    """Return what is told of the steps of a search, and shows progress."""
+    """Return the callback of the steps of a search, which shows progress."""
     progress = FitLine(label, settings.verbose, unit=STEPS)
 
     def watch(step: Step) -> bool:

@@ -35,7 +35,7 @@ class Draws:
 
 
 class Posterior(Protocol):
-    """What follows from the data.
+    """The posterior that follows from the data.
 
     It is a frozen dataclass of arrays. Means are the values that a basis gives (b, m)
     times `dual`; variances need the state, on the device of a computation.

@@ -79,7 +79,7 @@ USUAL: dict[str, Any] = {
 
 
 class UnfitError(Exception):
-    """A value that a setting may not have: what is expected, and what was got.
+    """A value that a setting may not have, with the expected ones.
 
     By default the latter is the value.
     """
@@ -111,7 +111,7 @@ class Given:
         return self.values[name]
 
     def read(self, name: str, check: Callable[[Any], Value]) -> Value:
-        """Return what a setting stands for by a check; raise if it is unfit."""
+        """Return the value that a check makes of a setting; raise if it is unfit."""
         value = self.values[name]
         try:
             return check(value)

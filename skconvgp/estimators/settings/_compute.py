@@ -112,7 +112,7 @@ class Compute(Given):
     def config(
         self, backend: str, placement: Placement, n_values: int = 0, remedy: str = ""
     ) -> tuple[ComputeConfig, TileRunner]:
-        """Return device, precision and memory of a function, and what runs its blocks.
+        """Return device, precision and memory of a function, and its runner of blocks.
 
         The result has `n_values` numbers; `remedy` is advice if they do not fit in
         memory.

@@ -84,7 +84,7 @@ class GPSettings(Compute):
         *,
         keeps_left_out: bool = False,
     ) -> Parts:
-        """Return the checked parts of a process; parameters are those of `Parts`.
+        """Return the checked parts of a process; parameters are as in `Parts`.
 
         By default all targets share one noise variance.
         """
@@ -104,7 +104,7 @@ class GPSettings(Compute):
         learned: Learned | None,
         training: Training,
     ) -> tuple[Settings, str]:
-        """Return noise and amplitude: what a search learned, or the settings.
+        """Return noise and amplitude, from a search or from the settings.
 
         The planner knows whether the choice of the noise is affordable. The second
         result is that of `noise_for`.
