@@ -118,3 +118,18 @@ def test_a_draw_is_one_function(cell, method):
         return
     alone = fitted(cell).sample_y(new[3:1:-1], **draw)
     np.testing.assert_allclose(alone, whole[3:1:-1], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("cell", params(CELLS))
+def test_a_sample_alone_is_as_among_others(cell):
+    *_, new = cell.data(N, N_NEW)
+
+    def latent(rows):
+        diag = cell.diag(len(rows))
+        return fitted(cell).predict_latent(rows, return_std=True, **diag)
+
+    one_by_one = [latent(new[[i]]) for i in range(N_NEW)]
+    for whole, *alone in zip(latent(new), *one_by_one, strict=True):
+        size = np.abs(whole).max()
+        each = np.concatenate(alone)
+        np.testing.assert_allclose(each, whole, rtol=1e-5, atol=1e-6 * size)
