@@ -150,14 +150,7 @@ def warn_of_result(
     search: EvidenceSearch | FlowSearch | LocalSearch | PatchSearch,
     result: FlowResult,
 ) -> None:
-    """Warn if a search learned nothing, did not converge, or used a replacement."""
-    if result.stats.get("is_native"):
-        warn_caller(
-            "scikit-optimize is not installed: Bayesian optimisation used the "
-            "package's own implementation, by expected improvement. Install "
-            "scikit-optimize for its implementation.",
-            UserWarning,
-        )
+    """Warn if a search learned nothing or did not converge."""
     if not np.isfinite(result.rho):
         warn_caller(
             f"{owner} has learned nothing: the objective is "

@@ -17,10 +17,8 @@ from skconvgp._settings import as_float, is_int, one_of, reject, require
 from skconvgp._tensors import random_ints
 from skconvgp._typing import FloatArray
 from skconvgp.flows._search import ALL_DONE, STOPPED, Best
-from skconvgp.flows._surrogate import NativeSurrogate
 
 ACQUISITIONS = ("EI", "LCB", "PI", "gp_hedge")
-FALLBACK = "scikit-optimize is not installed; replaced by expected improvement"
 LARGEST_SEED = 2**31 - 1
 MOST_INITIAL = 10_000
 
@@ -39,13 +37,11 @@ class Surrogate(Protocol):
 
 @dataclass(repr=False)
 class BayesianOptimization(Part):
-    r"""Bayesian optimisation of the mean over the fixed batches, without slopes.
+    """Bayesian optimisation of the mean over the fixed batches, without slopes.
 
     A Gaussian process on the logarithms of the hyperparameters proposes candidates, by
     scikit-optimize: first the start, then a Sobol sequence, then the candidate with the
-    largest acquisition. If scikit-optimize is not installed, it is replaced by expected
-    improvement on a Gaussian process of this package, :math:`\Delta \Phi(\Delta /
-    \sigma) + \sigma \varphi(\Delta / \sigma)` with :math:`\Delta = f^\star - \mu`.
+    largest acquisition.
 
     A new best counts only once it is confirmed on a fresh batch. Its value there must
     not exceed its value on the fixed batches by more than `confirm_tolerance`, unless
@@ -105,8 +101,7 @@ class BayesianOptimization(Part):
         -------
         result : OptimizerResult
             The start or the best confirmed candidate. `stats` has the number of
-            candidates, of undefined values and of new bests that were not confirmed,
-            and whether this package replaced scikit-optimize.
+            candidates, of undefined values and of new bests that were not confirmed.
         """
         self._check_settings()
         search = _Search(self, landscape, generator)
@@ -116,8 +111,6 @@ class BayesianOptimization(Part):
             if landscape.report(Step(index, self.max_iter, theta, value)):
                 message = STOPPED
                 break
-        if search.is_native:
-            message = f"{message} ({FALLBACK})"
         return OptimizerResult(search.best.theta, message, stats=search.stats)
 
     def _check_settings(self) -> None:
@@ -153,18 +146,12 @@ class _Search:
             self._surrogate = _surrogate(part, self.n_free, seed)
 
     @property
-    def is_native(self) -> bool:
-        """Whether the surrogate of this package replaced scikit-optimize."""
-        return self.n_free > 0 and isinstance(self._surrogate, NativeSurrogate)
-
-    @property
     def stats(self) -> dict[str, float]:
-        """Numbers of candidates, and whether the surrogate is this package's own."""
+        """Numbers of candidates."""
         return {
             "n_steps": float(self._n_steps),
             "n_undefined": float(self._n_undefined),
             "n_unconfirmed": float(self._n_unconfirmed),
-            "is_native": float(self.is_native),
         }
 
     def step(self, index: int) -> tuple[FloatArray, float]:
@@ -234,12 +221,10 @@ def _sobol(n: int, n_dimensions: int, seed: int) -> list[list[float]]:
 
 
 def _surrogate(part: BayesianOptimization, n_free: int, seed: int) -> Surrogate:
-    """Return scikit-optimize's surrogate; if it is missing, this package's own."""
-    try:
-        from skopt import Optimizer
-        from skopt.space import Real as Interval
-    except ImportError:
-        return NativeSurrogate(n_free, torch.Generator().manual_seed(seed))
+    """Return scikit-optimize's surrogate."""
+    from skopt import Optimizer  # takes half a second to import
+    from skopt.space import Real as Interval
+
     surrogate: Surrogate = Optimizer(
         [Interval(0.0, 1.0)] * n_free,
         base_estimator="GP",

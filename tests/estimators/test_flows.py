@@ -1,7 +1,5 @@
 """Estimators whose kernel learns itself."""
 
-import sys
-
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -371,14 +369,6 @@ def test_progress_is_shown_and_only_if_asked_for(capsys):
     assert not capsys.readouterr().err
     regressor(verbose=1).fit(X, y)
     assert "flow: 100%" in capsys.readouterr().err
-
-
-def test_a_search_without_scikit_optimize_says_so(monkeypatch):
-    monkeypatch.setitem(sys.modules, "skopt", None)
-    X, y = wave(30)
-    gp = regressor(optimizer=BayesianOptimization(max_iter=4, n_initial=2))
-    with pytest.warns(UserWarning, match="scikit-optimize is not installed"):
-        gp.fit(X, y)
 
 
 def test_an_objective_that_is_never_defined_is_told():

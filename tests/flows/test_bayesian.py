@@ -1,46 +1,23 @@
-"""Bayesian optimisation: what it finds, confirms and refuses; with scikit-optimize and
-without.
-"""
+"""Bayesian optimisation: what it finds, confirms and refuses."""
 
 import functools
 import math
-import sys
 import warnings
 
 import numpy as np
 import pytest
-import torch
-from scipy.integrate import quad
+import skopt
 from scipy.stats import norm
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 from torch.quasirandom import SobolEngine
 
 from skconvgp.flows import BayesianOptimization
-from skconvgp.flows._surrogate import (
-    NativeSurrogate,
-    _best_fit,
-    _fit,
-    _system,
-    expected_improvement,
-)
 from tests.helpers.landscapes import BRANIN_MINIMUM, Surface, bowl, branin
 from tests.helpers.oracles import seeded
 
 SHORT = {"n_initial": 6, "max_iter": 10}
 MIDDLE = np.array([0.5, 1.0])
-
-
-@pytest.fixture(params=["skopt", "native"])
-def either(request, monkeypatch):
-    """Search with scikit-optimize, then as if it were not installed."""
-    if request.param == "native":
-        without_skopt(monkeypatch)
-    return request.param
-
-
-def without_skopt(monkeypatch):
-    monkeypatch.setitem(sys.modules, "skopt", None)
 
 
 def sobol(n, seed=0):
@@ -83,14 +60,14 @@ def twin_gap(seed):
 
 
 @pytest.mark.slow
-def test_minimum_of_branin_is_found_as_well_as_by_the_twin(either):
+def test_minimum_of_branin_is_found_as_well_as_by_the_twin():
     ours = np.median([gap(seed) for seed in range(3)])
     twin = np.median([twin_gap(seed) for seed in range(3)])
     assert 0.0 <= ours < 0.01
     assert ours < max(5.0 * twin, 0.005)
 
 
-def test_finds_the_mean_minimum_of_the_fixed_batches(either):
+def test_finds_the_mean_minimum_of_the_fixed_batches():
     surface = bowl(middle=MIDDLE, spread=2.0)
     part = BayesianOptimization(n_initial=8, max_iter=15)
     shift = np.mean([surface._shift(batch) for batch in surface.fixed], axis=0)
@@ -101,16 +78,7 @@ def test_finds_the_mean_minimum_of_the_fixed_batches(either):
     assert gap < 0.01 < surface.fixed_value(MIDDLE) - least
 
 
-def test_says_who_searched(either):
-    part = BayesianOptimization(n_initial=3, max_iter=4)
-    found = part.minimize(bowl(), seeded())
-    is_native = either == "native"
-    assert found.stats["is_native"] == is_native
-    assert ("scikit-optimize is not installed" in found.message) == is_native
-    assert found.message.startswith("all steps done")
-
-
-def test_candidates_begin_at_the_start_and_fill_the_space(either):
+def test_candidates_begin_at_the_start_and_fill_the_space():
     surface = bowl()
     BayesianOptimization(n_initial=17, max_iter=17).minimize(surface, seeded())
     places = np.array([step.theta for step in surface.steps])
@@ -135,7 +103,7 @@ def test_every_acquisition(acquisition):
     assert len(surface.steps) == 12
 
 
-def test_stays_within_bounds(either):
+def test_stays_within_bounds():
     bounds = np.array([(-1.0, 0.3), (0.2, 0.7)])
     surface = bowl(start=(0.3, 0.2), middle=(3.0, 3.0), bounds=bounds)
     found = BayesianOptimization(**SHORT).minimize(surface, seeded())
@@ -144,7 +112,7 @@ def test_stays_within_bounds(either):
     np.testing.assert_allclose(found.theta, highs, atol=0.02)
 
 
-def test_fixed_dimensions_do_not_move(either):
+def test_fixed_dimensions_do_not_move():
     bounds = [(-3.0, 3.0), (1.5, 1.5), (-3.0, 3.0)]
     surface = bowl((2.0, 1.5, 2.0), (0.5, 0.0, 0.2), bounds=bounds)
     part = BayesianOptimization(n_initial=8, max_iter=15)
@@ -165,7 +133,7 @@ def beyond(theta):
     return theta[0] < 0.8 and theta[1] > 0.5
 
 
-def test_undefined_places_are_recorded_and_never_win(either):
+def test_undefined_places_are_recorded_and_never_win():
     surface = bowl(undefined=beyond)
     part = BayesianOptimization(n_initial=8, max_iter=14)
     found = part.minimize(surface, seeded())
@@ -178,7 +146,7 @@ def test_undefined_places_are_recorded_and_never_win(either):
     assert surface.fixed_value(found.theta) == np.nanmin(values)
 
 
-def test_nothing_is_defined(either):
+def test_nothing_is_defined():
     surface = bowl(undefined=lambda theta: True)
     found = BayesianOptimization(**SHORT).minimize(surface, seeded())
     assert found.stats["n_undefined"] == 10
@@ -186,14 +154,13 @@ def test_nothing_is_defined(either):
 
 
 def test_process_is_told_the_worst_finite_value_of_undefined_places(monkeypatch):
-    without_skopt(monkeypatch)
-    told = []
-    tell = NativeSurrogate.tell
-    monkeypatch.setattr(
-        NativeSurrogate,
-        "tell",
-        lambda self, point, value: (told.append(value), tell(self, point, value)),
-    )
+    told, tell = [], skopt.Optimizer.tell
+
+    def note(self, point, value):
+        told.append(value)
+        return tell(self, point, value)
+
+    monkeypatch.setattr(skopt.Optimizer, "tell", note)
     surface = bowl(undefined=beyond)
     BayesianOptimization(n_initial=10, max_iter=12).minimize(surface, seeded())
     values = np.array([step.value for step in surface.steps])
@@ -219,7 +186,7 @@ def lucky(excess):
     return surface
 
 
-def test_new_best_that_a_fresh_batch_does_not_confirm_is_refused(either):
+def test_new_best_that_a_fresh_batch_does_not_confirm_is_refused():
     surface = lucky(excess=0.1)
     found = BayesianOptimization(**SHORT).minimize(surface, seeded())
     assert min(step.value for step in surface.steps) < 0.5  # they were evaluated
@@ -260,7 +227,7 @@ def test_undefined_on_the_fresh_batch_is_not_confirmed():
     assert found.stats["n_unconfirmed"] > 0
 
 
-def test_the_generator_decides(either):
+def test_the_generator_decides():
     places = []
     for seed in (1, 1, 2):
         surface = bowl()
@@ -270,7 +237,7 @@ def test_the_generator_decides(either):
     assert not np.allclose(places[0], places[2])
 
 
-def test_a_place_that_is_proposed_again_is_no_warning(either):
+def test_a_place_that_is_proposed_again_is_no_warning():
     surface = bowl(start=(0.5,), middle=(-20.0,))
     with warnings.catch_warnings(action="error"):
         BayesianOptimization(n_initial=4, max_iter=8).minimize(surface, seeded())
@@ -278,7 +245,7 @@ def test_a_place_that_is_proposed_again_is_no_warning(either):
     assert places.count(-3.0) >= 1
 
 
-def test_stops_when_a_report_says_so(either):
+def test_stops_when_a_report_says_so():
     surface = bowl(last=8)
     found = BayesianOptimization(**SHORT).minimize(surface, seeded())
     assert found.message.startswith("stopped by a callback")
@@ -308,47 +275,3 @@ def test_wrong_settings_are_named(part, name):
     message = f"The '{name}' parameter of BayesianOptimization must be"
     with pytest.raises(ValueError, match=message):
         part.minimize(bowl(), seeded())
-
-
-@pytest.mark.parametrize(("mean", "std"), [(0.3, 0.5), (1.4, 0.2), (1.0, 1.0)])
-def test_expected_improvement_is_the_expectation(mean, std):
-    best = 1.0
-    expected, _ = quad(
-        lambda f: (best - f) * norm.pdf(f, mean, std), mean - 12 * std, best
-    )
-    found = expected_improvement(torch.tensor([mean]), torch.tensor([std]), best)
-    assert float(found) == pytest.approx(expected, rel=1e-5)
-
-
-def test_expected_improvement_of_what_is_certain():
-    mean, std = torch.tensor([0.25, 1.0, 2.0]), torch.zeros(3)
-    found = expected_improvement(mean, std, 1.0)
-    assert found.tolist() == [0.75, 0.0, 0.0]
-
-
-def test_native_process_has_the_largest_evidence():
-    points = torch.from_numpy(sobol(20))
-    values = torch.sin(4.0 * points[:, 0]) + points[:, 1].square()
-    values = values + 0.1 * torch.randn(20, dtype=torch.float64, generator=seeded())
-    values = (values - values.mean()) / values.std()
-    best = _best_fit(points, values)
-    kernel = ConstantKernel() * Matern([0.5, 0.5], (0.05, 20.0), nu=2.5)
-    gp = GaussianProcessRegressor(kernel + WhiteKernel(1e-2)).fit(points, values)
-    amplitude, lengthscales, noise = np.split(np.exp(gp.kernel_.theta), [1, 3])
-    theta = torch.from_numpy(np.log([*lengthscales, *(noise / amplitude)]))
-    twin = _fit(points, values, theta, _system(points, theta))
-    assert best.evidence > twin.evidence - 1e-3
-    new = torch.from_numpy(sobol(5, seed=1))
-    mean, std = gp.predict(new, return_std=True)
-    found_mean, found_std = twin.predict(new)
-    np.testing.assert_allclose(found_mean, mean, atol=1e-3)
-    var = found_std.numpy() ** 2 + noise
-    np.testing.assert_allclose(var, std**2, atol=1e-3)
-
-
-def test_native_process_learns_what_the_values_do_not_depend_on():
-    surrogate = NativeSurrogate(2, seeded())
-    for point in sobol(16):
-        surrogate.tell(point.tolist(), (point[0] - 0.3) ** 2)
-    proposed = [surrogate.ask() for _ in range(3)]
-    assert all(abs(point[0] - 0.3) < 0.05 for point in proposed)
