@@ -9,10 +9,7 @@ from skconvgp.estimators._fitting import fit_process
 from skconvgp.estimators._growing import (
     first_classes,
     only_with_features,
-    require_same_classes,
 )
-from skconvgp.estimators._labels import as_labels
-from skconvgp.estimators._nystrom import add_samples, read_more
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.processes import require_columns
@@ -339,12 +336,7 @@ class ConvNetGPClassifier(GPClassifier):
         """
         if not hasattr(self, "_process"):
             return self._fit_first(X, y, sample_weight, first_classes(classes))
-        require_same_classes(self.classes_, classes)
-        further = read_more(self, X, y, sample_weight, read_y=as_labels)
-        if further.is_nothing:
-            return self
-        add_samples(self, *self._further_labels(further))
-        return self._calibrate()
+        return self._add(X, y, classes, sample_weight)
 
     def _fit_first(
         self,

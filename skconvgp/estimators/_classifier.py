@@ -23,6 +23,7 @@ from skconvgp.engine import rows_to_tensor, to_numpy
 from skconvgp.estimators._doors import Samples, read_training
 from skconvgp.estimators._fitting import Result
 from skconvgp.estimators._gp import BaseGP
+from skconvgp.estimators._growing import require_same_classes
 from skconvgp.estimators._labels import (
     accuracy,
     as_labels,
@@ -495,6 +496,21 @@ class GPClassifier(ClassifierMixin, BaseGP):
     def _take(self, samples: Samples, result: Result) -> Self:
         """Publish a fit to samples, and calibrate it."""
         self._publish(samples.training, result)
+        return self._calibrate()
+
+    def _add(
+        self,
+        X: Any,
+        y: Any,
+        classes: ArrayLike | None,
+        sample_weight: ArrayLike | None,
+    ) -> Self:
+        """Add samples to the process, and calibrate it."""
+        require_same_classes(self.classes_, classes)
+        further = self._read_further(X, y, sample_weight, read_y=as_labels)
+        if further.is_nothing:
+            return self
+        self._extend(*self._further_labels(further))
         return self._calibrate()
 
     def _calibrate(self) -> Self:

@@ -28,8 +28,16 @@ from skconvgp.estimators._encoder_fit import (
     logits_in_blocks,
 )
 from skconvgp.estimators._encoder_head import CodeHead
-from skconvgp.estimators._encoder_samples import read_coded_samples
-from skconvgp.estimators._encoder_settings import read_encoder_settings
+from skconvgp.estimators._encoder_samples import (
+    CodedSamples,
+    Labels,
+    read_coded_samples,
+)
+from skconvgp.estimators._encoder_settings import (
+    CLASSES,
+    NUMBERS,
+    read_encoder_settings,
+)
 from skconvgp.estimators._labels import most_probable
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._scale import warn_of_scale
@@ -292,8 +300,7 @@ class BinaryEncoder(
         samples = read_coded_samples(self, X, y, settings)
         fitted = fit_encoder(settings, samples, partial(FitTasks, self))
         self._n_features_out = settings.n_bits
-        self._mean_squares = samples.mean_squares
-        return self._take(fitted)
+        return self._take(samples, fitted)
 
     @public
     def transform(self, X: Any) -> NDArray[np.uint8]:
@@ -361,8 +368,18 @@ class BinaryEncoder(
         tags.transformer_tags.preserves_dtype = []
         return tags
 
-    def _take(self, fitted: FittedEncoder) -> Self:
-        """Publish a fit."""
+    def _take(self, samples: CodedSamples, fitted: FittedEncoder) -> Self:
+        """Publish a fit to samples."""
+        self.image_shape_, self._mean_squares = (
+            samples.image_shape,
+            samples.mean_squares,
+        )
+        for name in ("classes_", "target_type_"):  # of another fit
+            self.__dict__.pop(name, None)
+        if isinstance(samples.decoded, Labels):
+            self.target_type_, self.classes_ = CLASSES, samples.decoded.classes
+        elif samples.is_supervised:
+            self.target_type_ = NUMBERS
         self.encoder_, self.head_ = fitted.values, fitted.head
         self.loss_curve_ = np.array(fitted.losses)
         self.n_iter_ = len(fitted.losses)

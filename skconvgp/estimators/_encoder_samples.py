@@ -56,16 +56,16 @@ class Labels:
     """Classes to which codes are decoded."""
 
     codes: NDArray[np.intp]  # class codes (n,)
-    n_classes: int
+    classes: NDArray[Any]
     is_single: bool = True  # whether they came without a dimension of outputs: they did
 
     def losses(self, device: torch.device) -> ClassLosses:
         """Return cross-entropies."""
-        return ClassLosses(to_tensor(self.codes, device), self.n_classes)
+        return ClassLosses(to_tensor(self.codes, device), len(self.classes))
 
     def targets(self, rows: slice) -> FloatArray:
         """Return 1 for the class of a sample, and 0 for the others."""
-        targets: FloatArray = np.eye(self.n_classes)[self.codes[rows]]
+        targets: FloatArray = np.eye(len(self.classes))[self.codes[rows]]
         return targets
 
 
@@ -108,36 +108,32 @@ class CodedSamples:
 def read_coded_samples(
     estimator: Any, X: Any, y: Any, settings: EncoderSettings
 ) -> CodedSamples:
-    """Return training samples; set the attributes that describe X and y."""
-    random_source(estimator.random_state)
+    """Return training samples; set the attributes that describe the columns of X."""
+    random_source(settings.given["random_state"])
     rows, given = images_to_rows(X)
     rows = checked_rows(estimator, rows)
     squares = mean_squares(rows)
     is_spatial = settings.encoder != LINEAR
     shape = read_shape(
-        estimator.image_shape, rows.shape[1], given, is_spatial=is_spatial
+        settings.given["image_shape"], rows.shape[1], given, is_spatial=is_spatial
     )
-    estimator.image_shape_ = shape
-    for name in ("classes_", "target_type_"):  # of another fit
-        estimator.__dict__.pop(name, None)
     units = _whole(rows)
     decoded: Decoded = units
     if y is not None:
         y = host_values(y, "y")
         require_distinct_names(y, "y")
         check_consistent_length(rows, y)
-        decoded = _read_targets(estimator, y, settings)
+        decoded = _read_targets(y, settings)
     return CodedSamples(rows, decoded, units, shape, squares)
 
 
-def _read_targets(estimator: Any, y: Any, settings: EncoderSettings) -> Decoded:
-    """Return labels or numbers, and set their kind."""
-    estimator.target_type_ = _target_type(y, settings)
-    if estimator.target_type_ == CLASSES:
-        estimator.classes_, codes = np.unique(as_labels(y), return_inverse=True)
-        require_classes(estimator.classes_)
-        _judge_classes(estimator.classes_, settings)
-        return Labels(codes, len(estimator.classes_))
+def _read_targets(y: Any, settings: EncoderSettings) -> Decoded:
+    """Return labels or numbers."""
+    if _target_type(y, settings) == CLASSES:
+        classes, codes = np.unique(as_labels(y), return_inverse=True)
+        require_classes(classes)
+        _judge_classes(classes, settings)
+        return Labels(codes, classes)
     values = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
     if values.ndim > 2:
         raise ValueError(

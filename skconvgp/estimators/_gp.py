@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
@@ -13,12 +14,20 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from skconvgp._ambient import public
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.engine import Placement, compute_at, host_values, to_numpy
-from skconvgp.estimators._doors import Training, new_rows, read_new
+from skconvgp.estimators._doors import (
+    Samples,
+    Training,
+    new_rows,
+    read_further,
+    read_new,
+)
 from skconvgp.estimators._fact_warnings import warn_of_facts
 from skconvgp.estimators._fitting import Result
 from skconvgp.estimators._given import host_samples
+from skconvgp.estimators._growing import base_to_grow, extended_report
 from skconvgp.estimators._kernel_estimator import KernelEstimator
 from skconvgp.estimators._landmarks import warn_of_uncovered_classes
+from skconvgp.estimators._nystrom import warn_of_first_landmarks
 from skconvgp.estimators._report import FitReport, peak_memory
 from skconvgp.estimators._scale import warn_of_scale
 from skconvgp.estimators._series import warn_of_prior
@@ -26,8 +35,15 @@ from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._resources import EstimatorResources
 from skconvgp.estimators.settings._checks import PRECOMPUTED
 from skconvgp.estimators.settings._compute import Compute
+from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.kernels import Kernel
-from skconvgp.processes import FittedProcess, Latent, LeftOutValues
+from skconvgp.processes import (
+    FittedProcess,
+    Latent,
+    LeftOutValues,
+    Problem,
+    extend_process,
+)
 
 Value = TypeVar("Value")
 
@@ -49,6 +65,7 @@ class BaseGP(KernelEstimator):
     dtype_: str
     solver_: Any
     landmark_indices_: NDArray[np.intp]
+    classes_: NDArray[Any]  # of classifiers
 
     _process: FittedProcess
     _training: Training
@@ -246,6 +263,44 @@ class BaseGP(KernelEstimator):
         if training.codes is not None:
             completion = getattr(self, "completion", self)
             warn_of_uncovered_classes(self.classes_, completion, training, fitted)
+
+    def _read_further(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None,
+        *,
+        read_y: Callable[[Any], NDArray[Any]] = np.asarray,
+        **options: Any,
+    ) -> Samples:
+        """Return samples to add; parameters are as in `read_training`."""
+        given, training = (X, y, sample_weight), self._training
+        base = base_to_grow(type(self).__name__, self._process)
+        further = read_further(self, *given, base, training, **options)
+        return replace(further, y=read_y(further.y))
+
+    def _extend(self, problem: Problem, samples: Samples) -> None:
+        """Add samples to the process; its basis, its noise and units stay."""
+        process: Any = self._process
+        settings, earlier = GPSettings.of(self), self._training
+        if "n_landmarks" in settings.values:
+            new = np.array([])
+            if not (problem.codes is None or earlier.codes is None):
+                new = self.classes_[np.setdiff1d(problem.codes, earlier.codes)]
+            warn_of_first_landmarks(settings, process, earlier, new)
+        warn_of_prior(process.prior, samples.rows)
+        training, resources = earlier.join(samples.training), self._resources()
+        extended, record = extend_process(
+            process,
+            replace(problem, n_before=len(process.model.targets)),
+            settings.amplitude_for(training),
+            resources.generator(),
+            resources,
+            earlier.codes,
+        )
+        warn_of_facts(record.facts)
+        self._process, self._training = extended, training
+        self.fit_report_ = extended_report(self.fit_report_, extended, record)
 
     def _kernel_reason(self) -> str:
         """Return why the default kernel may suit the samples badly, if it may."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -11,13 +11,23 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.metaestimators import available_if
 
 from skconvgp._protocols import Expansion, LinkLikelihood
-from skconvgp.estimators._doors import Training
-from skconvgp.estimators._fact_warnings import warn_of_facts
 from skconvgp.estimators._labels import distinct_labels
+from skconvgp.estimators._report import FitReport
 from skconvgp.estimators.settings._checks import LIKELIHOODS
 from skconvgp.likelihoods import Gaussian
-from skconvgp.processes import Process, Record
+from skconvgp.processes import (
+    KernelPrior,
+    MatrixPrior,
+    Process,
+    Record,
+    can_grow,
+    entries,
+)
 
+NO_CLOSED_FORM = (
+    "`partial_fit` needs a closed form, which variational inference does not have: use "
+    "inference='collapsed' with likelihood='gaussian' or 'dirichlet', or `fit`."
+)
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
@@ -34,40 +44,38 @@ def _computes_features(estimator: Any) -> bool:
     return isinstance(estimator.completion, Expansion) and has_targets
 
 
-def publish_extension(
-    estimator: Any,
-    process: Process,
-    training: Training,
-    record: Record,
-    fields: Mapping[str, Any],
-) -> None:
-    """Set the attributes that follow from further samples, and warn of facts.
+def base_to_grow(owner: str, process: Any) -> KernelPrior | MatrixPrior:
+    """Return what further samples are compared with; raise if none can be added."""
+    if not can_grow(process):
+        if hasattr(process.prior, "inducing"):
+            raise ValueError(NO_CLOSED_FORM)
+        raise ValueError(
+            f"This {owner} was fitted with other settings, and no "
+            "samples can be added: call `fit`, or `partial_fit` of a new estimator."
+        )
+    base: KernelPrior | MatrixPrior = process.prior.kernel_prior or process.prior
+    is_fitc = getattr(process.posterior, "variance", None) == "fitc"
+    if is_fitc and not base.knows_variances:
+        raise ValueError(
+            "variance='fitc' needs the prior variances of further samples, which "
+            "kernel='precomputed' does not give: use a kernel object."
+        )
+    return base
 
-    Parameters
-    ----------
-    estimator : BaseGP
-        Fitted to earlier samples.
-    process : Process
-        Process of all samples.
-    training : Training
-        Record of all samples.
-    record : Record
-        Record of the work for the further ones.
-    fields : mapping
-        Further fields of the report, by name.
-    """
-    warn_of_facts(record.facts)
-    estimator._process, estimator._training = process, training
-    report = estimator.fit_report_
-    estimator.fit_report_ = replace(
+
+def extended_report(report: FitReport, process: Process, record: Record) -> FitReport:
+    """Return the report of all samples; the record is of the work for further ones."""
+    n, n_pairs = len(process.model.targets), report.n_pairs + record.n_pairs
+    is_of_patches = hasattr(process.prior, "inducing")
+    return replace(
         report,
         jitter=record.report["jitter"],
-        n_samples=len(process.model.targets),
-        n_rows=len(process.model.targets),
-        n_pairs=report.n_pairs + record.n_pairs,
+        n_samples=n,
+        n_rows=n,
+        n_pairs=n_pairs,
         gram_seconds=report.gram_seconds + record.gram_seconds,
         solve_seconds=report.solve_seconds + record.solve_seconds,
-        **fields,
+        observed_fraction=1.0 if is_of_patches else n_pairs / entries(n),
     )
 
 

@@ -8,15 +8,13 @@ from sklearn.utils.metaestimators import available_if
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._classifier import GPClassifier
 from skconvgp.estimators._gp import process_of
-from skconvgp.estimators._growing import first_classes, require_same_classes
+from skconvgp.estimators._growing import first_classes
 from skconvgp.estimators._images import (
     fit_images,
     has_sums,
     parts_used,
     weights_used,
 )
-from skconvgp.estimators._labels import as_labels
-from skconvgp.estimators._patches import extend_with_images, read_more_images
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.kernels import Kernel
@@ -325,12 +323,7 @@ class ImageClassifier(GPClassifier):
         """
         if not hasattr(self, "_process"):
             return self._fit_first(X, y, sample_weight, first_classes(classes))
-        require_same_classes(self.classes_, classes)
-        further = read_more_images(self, X, y, sample_weight, read_y=as_labels)
-        if further.is_nothing:
-            return self
-        extend_with_images(self, *self._further_labels(further))
-        return self._calibrate()
+        return self._add(X, y, classes, sample_weight)
 
     def _fit_first(
         self,

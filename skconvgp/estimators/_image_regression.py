@@ -13,7 +13,6 @@ from skconvgp.estimators._images import (
     parts_used,
     weights_used,
 )
-from skconvgp.estimators._patches import extend_with_images, read_more_images
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._regressor import GPRegressor
 from skconvgp.estimators.settings._gp import GPSettings
@@ -289,12 +288,7 @@ class ImageRegressor(GPRegressor):
         """
         if not hasattr(self, "_process"):
             return self.fit(X, y, sample_weight)
-        further = read_more_images(
-            self, X, y, sample_weight, multi_output=True, y_numeric=True
-        )
-        if not further.is_nothing:
-            extend_with_images(self, *self._further_targets(further))
-        return self
+        return self._add(X, y, sample_weight)
 
     @property
     def parts_(self) -> list[tuple[Any, Kernel]]:

@@ -33,10 +33,10 @@ def warn_of_uncovered_classes(
     _warn(classes[missing], f"{len(landmarks)} {what}", remedy)
 
 
-def warn_of_new_classes(new: NDArray[Any], n_landmarks: int) -> None:
+def warn_of_new_classes(new: NDArray[Any], landmarks: NDArray[np.intp]) -> None:
     """Warn if further samples are the first ones of classes, after landmarks."""
     remedy = "begin with a batch that has samples of every class"
-    _warn(new, f"{n_landmarks} landmarks", remedy)
+    _warn(new, f"{len(landmarks)} landmarks", remedy)
 
 
 def _words(part: object) -> tuple[str, str]:

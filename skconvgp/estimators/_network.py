@@ -67,6 +67,7 @@ class BayesianNetwork(TrainedEstimator, BaseEstimator):
         if fitted.rhat is not None:
             self.rhat_ = fitted.rhat
         self.draws_ = result.draws
+        self.image_shape_ = training.samples.image_shape
         self._network = training.network
         self._mean_squares = training.samples.mean_squares
         self.kernel_ = training.prior.kernel

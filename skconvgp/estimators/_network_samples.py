@@ -115,14 +115,13 @@ def read_samples(
     read_y: Callable[[Any], NDArray[Any]] = np.asarray,
     **options: Any,
 ) -> NetworkSamples:
-    """Return training samples; set the attributes that describe X.
+    """Return training samples; set the attributes that describe the columns of X.
 
-    The estimator gets `n_features_in_`, `image_shape_` and, if X has names,
-    `feature_names_in_`. X, y and weights are as in `fit`. `read_y` returns checked
-    labels or targets, or raises an error. The options are for
-    :func:`sklearn.utils.validation.validate_data`.
+    The estimator gets `n_features_in_` and, if X has names, `feature_names_in_`. X, y
+    and weights are as in `fit`. `read_y` returns checked labels or targets, or raises
+    an error. The options are for :func:`sklearn.utils.validation.validate_data`.
     """
-    random_source(estimator.random_state)
+    random_source(settings.given["random_state"])
     rows, given = images_to_rows(X)
     rows, y = checked_pair(estimator, rows, host_values(y, "y"), **options)
     y, kernel = read_y(y), settings.kernel or settings.target
@@ -130,9 +129,8 @@ def read_samples(
         kernel is not None and kernel.is_spatial
     )
     shape = read_shape(
-        estimator.image_shape, rows.shape[1], given, is_spatial=is_spatial
+        settings.given["image_shape"], rows.shape[1], given, is_spatial=is_spatial
     )
-    estimator.image_shape_ = shape
     weights = check_weights(sample_weight, rows)
     kept = np.flatnonzero(weights)
     warn_of_weights(weights[kept])

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from skconvgp.completion import Nystrom
 from skconvgp.completion._landmarks import LANDMARKS
-from skconvgp.estimators._doors import Samples, read_further
+from skconvgp.estimators._doors import Samples, Training
 from skconvgp.estimators._fitting import Result
-from skconvgp.estimators._gp import BaseGP
-from skconvgp.estimators._growing import publish_extension
 from skconvgp.estimators._landmarks import warn_of_new_classes
 from skconvgp.estimators._series import warn_of_prior
 from skconvgp.estimators._warn import warn_caller
@@ -25,9 +22,6 @@ from skconvgp.processes import (
     LabelModel,
     Problem,
     Settings,
-    can_grow,
-    entries,
-    extend_process,
     plan_landmarks,
     require_columns,
 )
@@ -65,49 +59,15 @@ def fit_landmarks(
     return Result(fitted, run, resources.report(reason))
 
 
-def read_more(
-    estimator: BaseGP,
-    X: Any,
-    y: Any,
-    sample_weight: ArrayLike | None,
-    *,
-    read_y: Callable[[Any], NDArray[Any]] = np.asarray,
-    **options: Any,
-) -> Samples:
-    """Return further samples; parameters are as in `read_training`."""
-    process: Any = estimator._process
-    if not can_grow(process):
-        raise ValueError(
-            f"This {type(estimator).__name__} was fitted with other settings, and no "
-            "samples can be added: call `fit`, or `partial_fit` of a new estimator."
-        )
-    prior = process.prior.kernel_prior or process.prior
-    is_fitc = getattr(process.posterior, "variance", None) == "fitc"
-    if is_fitc and not prior.knows_variances:
-        raise ValueError(
-            "variance='fitc' needs the prior variances of further samples, which "
-            "kernel='precomputed' does not give: use a kernel object."
-        )
-    further = read_further(
-        estimator, X, y, sample_weight, prior, estimator._training, **options
-    )
-    return replace(further, y=read_y(further.y))
+def warn_of_first_landmarks(
+    settings: Given, process: Any, training: Training, new: NDArray[Any]
+) -> None:
+    """Warn if a first batch has too few landmarks for later ones, or lacks classes.
 
-
-def extend(estimator: Any, problem: Problem, samples: Samples) -> None:
-    """Add samples to a fitted process; landmarks, noise and units stay.
-
-    Parameters
-    ----------
-    estimator : BaseGP
-        An estimator fitted by `fit_landmarks`.
-    problem : Problem
-        The further samples.
-    samples : Samples
-        The further samples, as they were given.
+    Process and training are of the samples so far. `new` are further classes.
     """
-    process, wanted = estimator._process, _strategy(Given.of(estimator)).n_landmarks
-    marks = estimator._training.marks  # none with a given matrix
+    wanted, marks = _strategy(settings).n_landmarks, training.marks
+    # There are no marks with a given matrix.
     n_first = len(process.model.targets if marks is None else np.unique(marks))
     is_second = process.left_out.subset is None
     if is_second and wanted is not None and n_first < wanted:
@@ -117,32 +77,7 @@ def extend(estimator: Any, problem: Problem, samples: Samples) -> None:
             "larger batch.",
             UserWarning,
         )
-    if problem.codes is not None:
-        new = np.setdiff1d(problem.codes, estimator._training.codes)
-        n_landmarks = len(estimator.landmark_indices_)
-        warn_of_new_classes(estimator.classes_[new], n_landmarks)
-    add_samples(estimator, problem, samples)
-
-
-def add_samples(estimator: Any, problem: Problem, samples: Samples) -> None:
-    """Add samples to a fitted process of features; parameters are as in `extend`."""
-    process = estimator._process
-    warn_of_prior(process.prior, samples.rows)
-    training = estimator._training.join(samples.training)
-    resources = estimator._resources()
-    problem = replace(problem, n_before=len(process.model.targets))
-    extended, record = extend_process(
-        process,
-        problem,
-        GPSettings.of(estimator).amplitude_for(training),
-        resources.generator(),
-        resources,
-        estimator._training.codes,
-    )
-    n = len(extended.model.targets)
-    n_pairs = estimator.fit_report_.n_pairs + record.n_pairs
-    share = {"observed_fraction": n_pairs / entries(n)}
-    publish_extension(estimator, extended, training, record, share)
+    warn_of_new_classes(new, settings["landmark_indices_"])
 
 
 def _strategy(given: Given) -> Nystrom:

@@ -5,9 +5,8 @@ from typing import Any, Self
 from numpy.typing import ArrayLike, NDArray
 
 from skconvgp.estimators._classifier import GPClassifier
-from skconvgp.estimators._growing import first_classes, require_same_classes
-from skconvgp.estimators._labels import as_labels
-from skconvgp.estimators._nystrom import extend, fit_landmarks, read_more
+from skconvgp.estimators._growing import first_classes
+from skconvgp.estimators._nystrom import fit_landmarks
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators.settings._gp import GPSettings
 
@@ -276,12 +275,7 @@ class NystromCompletedGP(GPClassifier):
         """
         if not hasattr(self, "_process"):
             return self._fit_first(X, y, sample_weight, first_classes(classes))
-        require_same_classes(self.classes_, classes)
-        further = read_more(self, X, y, sample_weight, read_y=as_labels)
-        if further.is_nothing:
-            return self
-        extend(self, *self._further_labels(further))
-        return self._calibrate()
+        return self._add(X, y, classes, sample_weight)
 
     def _fit_first(
         self,

@@ -4,7 +4,7 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
-from skconvgp.estimators._nystrom import extend, fit_landmarks, read_more
+from skconvgp.estimators._nystrom import fit_landmarks
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._regressor import GPRegressor
 from skconvgp.estimators.settings._gp import GPSettings
@@ -257,9 +257,4 @@ class NystromCompletedGPRegressor(GPRegressor):
         """
         if not hasattr(self, "_process"):
             return self.fit(X, y, sample_weight)
-        further = read_more(
-            self, X, y, sample_weight, multi_output=True, y_numeric=True
-        )
-        if not further.is_nothing:
-            extend(self, *self._further_targets(further))
-        return self
+        return self._add(X, y, sample_weight)

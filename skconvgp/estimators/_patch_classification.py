@@ -10,15 +10,12 @@ from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._classifier import GPClassifier
 from skconvgp.estimators._gp import process_of
-from skconvgp.estimators._growing import first_classes, require_same_classes
-from skconvgp.estimators._labels import as_labels
+from skconvgp.estimators._growing import first_classes
 from skconvgp.estimators._patch_terms import patches_of_terms, places_of_terms
 from skconvgp.estimators._patches import (
     bound_of,
-    extend_with_images,
     fit_patches,
     has_closed_form,
-    read_more_images,
     read_variational,
     warn_of_first_batch,
 )
@@ -376,14 +373,10 @@ class PatchGPClassifier(GPClassifier):
         """
         if not hasattr(self, "_process"):
             self._fit_first(X, y, sample_weight, first_classes(classes))
-            warn_of_first_batch(self)
+            reason = self.fit_report_.inducing_reason
+            warn_of_first_batch(reason, self.n_inducing)
             return self
-        require_same_classes(self.classes_, classes)
-        further = read_more_images(self, X, y, sample_weight, read_y=as_labels)
-        if further.is_nothing:
-            return self
-        extend_with_images(self, *self._further_labels(further))
-        return self._calibrate()
+        return self._add(X, y, classes, sample_weight)
 
     def _fit_first(
         self,

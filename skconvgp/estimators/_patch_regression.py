@@ -11,9 +11,7 @@ from skconvgp.estimators._gp import process_of
 from skconvgp.estimators._patch_terms import patches_of_terms, places_of_terms
 from skconvgp.estimators._patches import (
     bound_of,
-    extend_with_images,
     fit_patches,
-    read_more_images,
     warn_of_first_batch,
 )
 from skconvgp.estimators._public_fit import public_fit
@@ -294,14 +292,10 @@ class PatchGPRegressor(GPRegressor):
         """
         if not hasattr(self, "_process"):
             self.fit(X, y, sample_weight)
-            warn_of_first_batch(self)
+            reason = self.fit_report_.inducing_reason
+            warn_of_first_batch(reason, self.n_inducing)
             return self
-        further = read_more_images(
-            self, X, y, sample_weight, multi_output=True, y_numeric=True
-        )
-        if not further.is_nothing:
-            extend_with_images(self, *self._further_targets(further))
-        return self
+        return self._add(X, y, sample_weight)
 
     @public
     def elbo(self) -> float:

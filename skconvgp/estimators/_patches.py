@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
 from skconvgp._protocols import VariationalLikelihood
-from skconvgp.estimators._doors import Samples, read_further
+from skconvgp.estimators._doors import Samples
 from skconvgp.estimators._fitting import Result
-from skconvgp.estimators._growing import publish_extension
+from skconvgp.estimators._growing import NO_CLOSED_FORM
 from skconvgp.estimators._patch_learning import learn_patches
 from skconvgp.estimators._patch_terms import read_terms, refuse_kernel
 from skconvgp.estimators._warn import warn_caller
@@ -37,7 +33,6 @@ from skconvgp.processes import (
     Settings,
     Steps,
     Variational,
-    extend_process,
     plan_patches,
     require_added_noise,
 )
@@ -45,10 +40,6 @@ from skconvgp.processes import (
 DTC, SOR = "dtc", "sor"
 VARIANCES = (AUTO, DTC, SOR)
 COLLAPSED, VARIATIONAL = "collapsed", "variational"
-NO_CLOSED_FORM = (
-    "`partial_fit` needs a closed form, which variational inference does not have: use "
-    "inference='collapsed' with likelihood='gaussian' or 'dirichlet', or `fit`."
-)
 
 
 def bound_of(process: Any) -> float:
@@ -111,52 +102,11 @@ def _variance_of(settings: GPSettings, variational: Variational | None) -> str:
     return SOR if models_labels else DTC
 
 
-def read_more_images(
-    estimator: Any,
-    X: Any,
-    y: Any,
-    sample_weight: ArrayLike | None,
-    *,
-    read_y: Callable[[Any], NDArray[Any]] = np.asarray,
-    **options: Any,
-) -> Samples:
-    """Return further samples; parameters are as in `read_training`."""
-    process: Any = estimator._process
-    if process.growth is None:
-        raise ValueError(NO_CLOSED_FORM)
-    prior, training = estimator._process.prior.exact, estimator._training
-    further = read_further(estimator, X, y, sample_weight, prior, training, **options)
-    return replace(further, y=read_y(further.y))
+def warn_of_first_batch(reason: str, wanted: object) -> None:
+    """Warn if the first call of `partial_fit` has too few patches for those to come.
 
-
-def extend_with_images(estimator: Any, problem: Problem, samples: Samples) -> None:
-    """Add images to a fitted process; inducing patches, noise and units stay.
-
-    Parameters
-    ----------
-    estimator : BaseGP
-        An estimator fitted by `fit_patches`.
-    problem : Problem
-        The further images.
-    samples : Samples
-        The further images, as they were given.
+    The reason is that of the report, and `wanted` the number of inducing patches.
     """
-    training = estimator._training.join(samples.training)
-    resources = estimator._resources()
-    problem = replace(problem, n_before=len(estimator._process.model.targets))
-    extended, record = extend_process(
-        estimator._process,
-        problem,
-        GPSettings.of(estimator).amplitude_for(training),
-        resources.generator(),
-        resources,
-    )
-    publish_extension(estimator, extended, training, record, {})
-
-
-def warn_of_first_batch(estimator: Any) -> None:
-    """Warn if the first call of `partial_fit` has too few patches for those to come."""
-    reason, wanted = estimator.fit_report_.inducing_reason, estimator.n_inducing
     is_auto = isinstance(wanted, str)
     if reason and not is_auto:
         warn_caller(

@@ -6,7 +6,6 @@ from numpy.typing import ArrayLike
 
 from skconvgp.estimators._fitting import fit_process
 from skconvgp.estimators._growing import only_with_features
-from skconvgp.estimators._nystrom import add_samples, read_more
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._regressor import GPRegressor
 from skconvgp.estimators.settings._gp import GPSettings
@@ -306,9 +305,4 @@ class ConvNetGPRegressor(GPRegressor):
         """
         if not hasattr(self, "_process"):
             return self.fit(X, y, sample_weight)
-        further = read_more(
-            self, X, y, sample_weight, multi_output=True, y_numeric=True
-        )
-        if not further.is_nothing:
-            add_samples(self, *self._further_targets(further))
-        return self
+        return self._add(X, y, sample_weight)

@@ -242,6 +242,15 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         self._publish(samples.training, result)
         return self
 
+    def _add(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> Self:
+        """Add samples to the process."""
+        further = self._read_further(
+            X, y, sample_weight, multi_output=True, y_numeric=True
+        )
+        if not further.is_nothing:
+            self._extend(*self._further_targets(further))
+        return self
+
     def _read_targets(
         self,
         settings: GPSettings,

@@ -405,10 +405,10 @@ def test_flat_images_are_matched_to_a_kernel_for_images():
     kernel = convnet(depth=1, kernel_size=3)
     model = classifier(prior="matched", kernel=kernel)
     with pytest.warns(UserWarning, match="image_shape"):
-        read_samples(
+        samples = read_samples(
             model, X.reshape(12, -1), labels, None, read_settings(Compute.of(model))
         )
-    assert model.image_shape_ == (1, 8, 8)
+    assert samples.image_shape == (1, 8, 8)
 
 
 def test_layers_are_matched_to_a_kernel():
