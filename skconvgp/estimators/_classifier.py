@@ -27,23 +27,19 @@ from skconvgp.estimators._growing import require_same_classes
 from skconvgp.estimators._labels import (
     accuracy,
     as_labels,
-    candidates_of,
     codes_of,
+    label_models,
     logarithms,
     most_probable,
+    regression_targets,
     require_classes,
-    targets_for,
     warn_of_missing_classes,
 )
-from skconvgp.estimators._samples import sample_latent
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.settings._checks import as_likelihood
-from skconvgp.estimators.settings._gp import GPSettings, why_no_choice
-from skconvgp.likelihoods import Gaussian
+from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.processes import (
     LabelModel,
-    LinkModel,
-    NoisyModel,
     Problem,
     knows_class,
 )
@@ -302,7 +298,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
         Wilson, Borovitskiy, Terenin, Mostowsky and Deisenroth, "Efficiently sampling
         functions from Gaussian process posteriors", 2020.
         """
-        draws = sample_latent(self, X, n_samples, random_state, method, n_features)
+        draws = self._sample(X, n_samples, random_state, method, n_features)
         if not hasattr(self, "_process"):
             return draws
         draws = draws + self.latent_offset_[:, None]
@@ -441,42 +437,15 @@ class GPClassifier(ClassifierMixin, BaseGP):
         """Whether probabilities are calibrated on leave-one-out predictions."""
         return hasattr(self.likelihood_, "calibrate")
 
-    def _regression_targets(self, codes: NDArray[Any], weights: FloatArray) -> Targets:
-        """Return targets that share one noise variance; a kernel is learned on these.
-
-        If the likelihood has no such targets, they are those of `Gaussian`.
-        """
-        likelihood, n_classes = self.likelihood_, len(self.classes_)
-        if isinstance(likelihood, LinkLikelihood | VariationalLikelihood):
-            likelihood.n_latents(n_classes)  # raises for wrong settings before any work
-        else:
-            first = candidates_of(likelihood)[0]
-            targets = targets_for(first, codes, n_classes, weights)
-            if targets.noise is None:
-                return targets
-        return targets_for(Gaussian(), codes, n_classes, weights)
+    def _regression_targets(
+        self, codes: NDArray[np.intp], weights: FloatArray
+    ) -> Targets:
+        n_classes = len(self.classes_)
+        return regression_targets(self.likelihood_, codes, n_classes, weights)
 
     def _label_models(self, problem: Problem) -> list[LabelModel]:
-        """Return the candidate models of labels whose noise follows from the labels.
-
-        The list is empty if all targets share one noise variance.
-        """
-        codes, n_classes = problem.codes, len(self.classes_)
-        assert codes is not None
-        if isinstance(self.likelihood_, LinkLikelihood):
-            return [LinkModel(self.likelihood_, rows_to_tensor(codes), n_classes)]
-        if isinstance(self.likelihood_, VariationalLikelihood):
-            return []
-        models: list[LabelModel] = []
-        candidates = candidates_of(self.likelihood_)
-        if len(candidates) > 1 and why_no_choice(problem):
-            candidates = candidates[:1]
-        for likelihood in candidates:
-            targets = targets_for(likelihood, codes, n_classes, problem.weights)
-            if targets.noise is not None:
-                weights = rows_to_tensor(problem.weights)
-                models.append(NoisyModel(likelihood, targets, weights, problem.inputs))
-        return models
+        """Return the candidate models of labels whose noise follows from the labels."""
+        return label_models(self.likelihood_, len(self.classes_), problem)
 
     def _require_usable_likelihood(self, weights: FloatArray) -> None:
         """Raise if a likelihood needs another inference, or no sample weights."""

@@ -76,6 +76,11 @@ class Training:
         marks = None if self.marks is None else self.marks[used]
         return replace(self, kept=self.kept[used], codes=codes, marks=marks)
 
+    def new_codes(self, codes: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return the codes of classes that no sample so far has."""
+        new: NDArray[np.intp] = np.setdiff1d(codes, self.codes)  # type: ignore[arg-type]
+        return new
+
     def join(self, further: Training) -> Training:
         """Return the record of these samples and of further ones."""
         (least, other_least), (largest, other_largest) = zip(

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from skconvgp._ambient import public
 from skconvgp._typing import FloatArray, ImageShape
-from skconvgp.engine import Placement, compute_at, host_values, to_numpy
+from skconvgp.engine import Placement, compute_at, to_numpy
 from skconvgp.estimators._doors import (
     Samples,
     Training,
@@ -24,13 +23,31 @@ from skconvgp.estimators._doors import (
 from skconvgp.estimators._fact_warnings import warn_of_facts
 from skconvgp.estimators._fitting import Result
 from skconvgp.estimators._given import host_samples
-from skconvgp.estimators._growing import base_to_grow, extended_report
+from skconvgp.estimators._growing import (
+    base_to_grow,
+    extended_by,
+    extended_report,
+)
 from skconvgp.estimators._kernel_estimator import KernelEstimator
-from skconvgp.estimators._landmarks import warn_of_uncovered_classes
+from skconvgp.estimators._landmarks import (
+    warn_of_new_classes,
+    warn_of_uncovered_classes,
+)
 from skconvgp.estimators._nystrom import warn_of_first_landmarks
 from skconvgp.estimators._report import FitReport, peak_memory
+from skconvgp.estimators._samples import (
+    BOOTSTRAP,
+    PATHWISE,
+    check_draws,
+    draw_jointly,
+    draws_functions,
+    require_room,
+    unfitted_prior,
+)
 from skconvgp.estimators._scale import warn_of_scale
 from skconvgp.estimators._series import warn_of_prior
+from skconvgp.estimators._slopes import latent_slopes, require_slopes
+from skconvgp.estimators._validation import make_generator
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._resources import EstimatorResources
 from skconvgp.estimators.settings._checks import PRECOMPUTED
@@ -38,11 +55,11 @@ from skconvgp.estimators.settings._compute import Compute
 from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.kernels import Kernel
 from skconvgp.processes import (
+    Draws,
     FittedProcess,
     Latent,
     LeftOutValues,
     Problem,
-    extend_process,
 )
 
 Value = TypeVar("Value")
@@ -187,42 +204,9 @@ class BaseGP(KernelEstimator):
         skconvgp.gram_vjp : Derivatives of any weighted sum of covariances.
         """
         check_is_fitted(self)
-        process, prior = self._process, self._process.prior
-        dual = getattr(process, "dual", None)
-        if not prior.knows_variances or dual is None:
-            raise ValueError(
-                "Derivatives by inputs need a kernel object and one sum of covariances "
-                "for all samples, which a precomputed kernel and nearest neighbours do "
-                "not give."
-            )
-        rows = self._read_new(X)
-        size, units = (len(rows), dual.shape[1]), process.model.scale
-        if weights is None:
-            choices = [np.broadcast_to(row, size) for row in np.eye(size[1])]
-        else:
-            given = host_values(weights, "weights")
-            given = check_array(given, dtype=np.float64, input_name="weights")
-            if given.shape != size:
-                raise ValueError(
-                    f"`weights` must have one for each sample and latent function, "
-                    f"shape {size!r}, got {given.shape!r}."
-                )
-            choices, units = [given * (units / units.max())], units.max(keepdims=True)
-        resources = self._resources()
-
-        def pull_at(sums: FloatArray, placement: Placement) -> FloatArray:
-            return prior.pull(rows, sums, resources.run(placement))
-
-        placement = resources.placement(0)
-        pulled = [
-            compute_at(placement, partial(pull_at, one @ dual.T)) for one in choices
-        ]
-        shape = np.shape(host_samples(X))[1:]
-        parts = [
-            part.reshape(len(rows), *shape) * unit
-            for part, unit in zip(pulled, units, strict=True)
-        ]
-        return parts[0] if weights is not None else np.stack(parts, axis=1)
+        require_slopes(self._process)
+        rows, shape = self._read_new(X), np.shape(host_samples(X))[1:]
+        return latent_slopes(self._process, rows, shape, weights, self._resources())
 
     def _publish(self, training: Training, result: Result) -> None:
         """Set the attributes that follow from a fit, and warn of its facts."""
@@ -281,25 +265,18 @@ class BaseGP(KernelEstimator):
 
     def _extend(self, problem: Problem, samples: Samples) -> None:
         """Add samples to the process; its basis, its noise and units stay."""
-        process: Any = self._process
-        settings, earlier = GPSettings.of(self), self._training
+        process, earlier, settings = self._process, self._training, GPSettings.of(self)
         if "n_landmarks" in settings.values:
-            new = np.array([])
-            if not (problem.codes is None or earlier.codes is None):
-                new = self.classes_[np.setdiff1d(problem.codes, earlier.codes)]
-            warn_of_first_landmarks(settings, process, earlier, new)
-        warn_of_prior(process.prior, samples.rows)
-        training, resources = earlier.join(samples.training), self._resources()
-        extended, record = extend_process(
-            process,
-            replace(problem, n_before=len(process.model.targets)),
-            settings.amplitude_for(training),
-            resources.generator(),
-            resources,
-            earlier.codes,
+            warn_of_first_landmarks(settings, process, earlier)
+            if problem.codes is not None:
+                new = self.classes_[earlier.new_codes(problem.codes)]
+                warn_of_new_classes(new, self.landmark_indices_)
+        resources = self._resources()
+        extended, record = extended_by(
+            problem, samples, process, earlier, settings, resources
         )
         warn_of_facts(record.facts)
-        self._process, self._training = extended, training
+        self._process, self._training = extended, earlier.join(samples.training)
         self.fit_report_ = extended_report(self.fit_report_, extended, record)
 
     def _kernel_reason(self) -> str:
@@ -348,6 +325,34 @@ class BaseGP(KernelEstimator):
         )
         warn_of_facts(latent.facts)
         return latent
+
+    def _sample(
+        self, X: Any, n_samples: int, random_state: Any, method: str, n_features: int
+    ) -> FloatArray:
+        """Draw latent functions (n, k, n_samples), before `fit` from the prior."""
+        seed = self.random_state if random_state is None else random_state
+        check_draws(n_samples, method, n_features)
+        if self._needs_fit or method in (PATHWISE, BOOTSTRAP):
+            check_is_fitted(self)
+        process: Any = getattr(self, "_process", None)
+        are_functions = draws_functions(process, X, method)
+        require_room(process, X, n_samples, are_functions=are_functions)
+        generator = make_generator(seed)
+        if are_functions:
+            rows = self._read_new(X)
+            warn_of_prior(self._process.prior, rows)
+            wanted = Draws(n_samples, generator, n_features, method == BOOTSTRAP)
+            functions, facts = self._process.draws(rows, wanted, self._resources())
+            warn_of_facts(facts)
+            return functions
+        if process is None:
+            cov, scale = unfitted_prior(self, X)
+            mean, size = np.zeros((len(cov), 1)), 1.0
+        else:
+            latent = self._latent(X, None, needs_cov=True)
+            mean, cov, size = latent.mean, latent.cov, latent.cov_scale
+            scale = np.sqrt(process.model.amplitude)
+        return draw_jointly(mean, cov, size, scale, n_samples, generator)
 
     def _uncertain_latent(
         self, X: Any, diag: Any, return_std: bool, return_cov: bool

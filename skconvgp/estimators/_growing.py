@@ -11,17 +11,23 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.metaestimators import available_if
 
 from skconvgp._protocols import Expansion, LinkLikelihood
+from skconvgp.estimators._doors import Samples, Training
 from skconvgp.estimators._labels import distinct_labels
 from skconvgp.estimators._report import FitReport
+from skconvgp.estimators._series import warn_of_prior
+from skconvgp.estimators.compute._resources import EstimatorResources
 from skconvgp.estimators.settings._checks import LIKELIHOODS
+from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.likelihoods import Gaussian
 from skconvgp.processes import (
     KernelPrior,
     MatrixPrior,
+    Problem,
     Process,
     Record,
     can_grow,
     entries,
+    extend_process,
 )
 
 NO_CLOSED_FORM = (
@@ -61,6 +67,29 @@ def base_to_grow(owner: str, process: Any) -> KernelPrior | MatrixPrior:
             "kernel='precomputed' does not give: use a kernel object."
         )
     return base
+
+
+def extended_by(
+    problem: Problem,
+    samples: Samples,
+    process: Any,
+    earlier: Training,
+    settings: GPSettings,
+    resources: EstimatorResources,
+) -> tuple[Process, Record]:
+    """Return a process with further samples, and the record of the work for them.
+
+    The process is of earlier samples; the resources are those of its estimator.
+    """
+    warn_of_prior(process.prior, samples.rows)
+    return extend_process(
+        process,
+        replace(problem, n_before=len(process.model.targets)),
+        settings.amplitude_for(earlier.join(samples.training)),
+        resources.generator(),
+        resources,
+        earlier.codes,
+    )
 
 
 def extended_report(report: FitReport, process: Process, record: Record) -> FitReport:

@@ -1,7 +1,7 @@
 """Labels: how they are checked, predicted and scored, and which targets they have."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,10 +13,20 @@ from sklearn.utils.multiclass import (
 )
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from skconvgp._protocols import Likelihood, Targets
+from skconvgp._protocols import (
+    Likelihood,
+    LinkLikelihood,
+    Targets,
+    VariationalLikelihood,
+)
 from skconvgp._typing import FloatArray
 from skconvgp.engine import host_values, rows_to_tensor
 from skconvgp.estimators._warn import warn_caller
+from skconvgp.estimators.settings._gp import why_no_choice
+from skconvgp.likelihoods import Gaussian
+from skconvgp.processes import LabelModel, LinkModel, NoisyModel, Problem
+
+AnyLikelihood: TypeAlias = Likelihood | LinkLikelihood | VariationalLikelihood
 
 
 def as_labels(y: Any) -> NDArray[Any]:
@@ -142,3 +152,48 @@ def targets_for(
     """Return the targets that a likelihood makes of labels."""
     units = rows_to_tensor(weights)
     return likelihood.targets(rows_to_tensor(codes), n_classes, units)
+
+
+def regression_targets(
+    likelihood: AnyLikelihood,
+    codes: NDArray[np.intp],
+    n_classes: int,
+    weights: FloatArray,
+) -> Targets:
+    """Return targets that share one noise variance; a kernel is learned on these.
+
+    If the likelihood has no such targets, they are those of `Gaussian`.
+    """
+    if isinstance(likelihood, LinkLikelihood | VariationalLikelihood):
+        likelihood.n_latents(n_classes)  # raises for wrong settings before any work
+    else:
+        first = candidates_of(likelihood)[0]
+        targets = targets_for(first, codes, n_classes, weights)
+        if targets.noise is None:
+            return targets
+    return targets_for(Gaussian(), codes, n_classes, weights)
+
+
+def label_models(
+    likelihood: AnyLikelihood, n_classes: int, problem: Problem
+) -> list[LabelModel]:
+    """Return the candidate models of labels whose noise follows from the labels.
+
+    The list is empty if all targets share one noise variance.
+    """
+    codes = problem.codes
+    assert codes is not None
+    if isinstance(likelihood, LinkLikelihood):
+        return [LinkModel(likelihood, rows_to_tensor(codes), n_classes)]
+    if isinstance(likelihood, VariationalLikelihood):
+        return []
+    models: list[LabelModel] = []
+    candidates = candidates_of(likelihood)
+    if len(candidates) > 1 and why_no_choice(problem):
+        candidates = candidates[:1]
+    for one in candidates:
+        targets = targets_for(one, codes, n_classes, problem.weights)
+        if targets.noise is not None:
+            weights = rows_to_tensor(problem.weights)
+            models.append(NoisyModel(one, targets, weights, problem.inputs))
+    return models

@@ -6,13 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skconvgp.completion import Nystrom
 from skconvgp.completion._landmarks import LANDMARKS
 from skconvgp.estimators._doors import Samples, Training
 from skconvgp.estimators._fitting import Result
-from skconvgp.estimators._landmarks import warn_of_new_classes
 from skconvgp.estimators._series import warn_of_prior
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._resources import EstimatorResources
@@ -59,12 +57,10 @@ def fit_landmarks(
     return Result(fitted, run, resources.report(reason))
 
 
-def warn_of_first_landmarks(
-    settings: Given, process: Any, training: Training, new: NDArray[Any]
-) -> None:
-    """Warn if a first batch has too few landmarks for later ones, or lacks classes.
+def warn_of_first_landmarks(settings: Given, process: Any, training: Training) -> None:
+    """Warn if a first batch had too few samples for the landmarks of all.
 
-    Process and training are of the samples so far. `new` are further classes.
+    Process and training are of the samples so far.
     """
     wanted, marks = _strategy(settings).n_landmarks, training.marks
     # There are no marks with a given matrix.
@@ -77,7 +73,6 @@ def warn_of_first_landmarks(
             "larger batch.",
             UserWarning,
         )
-    warn_of_new_classes(new, settings["landmark_indices_"])
 
 
 def _strategy(given: Given) -> Nystrom:

@@ -12,7 +12,6 @@ from skconvgp._typing import FloatArray
 from skconvgp.estimators._doors import Samples, Training, read_training
 from skconvgp.estimators._fitting import Result
 from skconvgp.estimators._gp import BaseGP
-from skconvgp.estimators._samples import sample_latent
 from skconvgp.estimators._targets import (
     in_units,
     require_range,
@@ -231,7 +230,7 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         Wilson, Borovitskiy, Terenin, Mostowsky and Deisenroth, "Efficiently sampling
         functions from Gaussian process posteriors", 2020.
         """
-        draws = sample_latent(self, X, n_samples, random_state, method, n_features)
+        draws = self._sample(X, n_samples, random_state, method, n_features)
         if not hasattr(self, "_process"):
             return draws[:, 0]
         functions = draws * self.y_scale_[:, None] + self.y_mean_[:, None]

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.utils.validation import check_is_fitted
 
 from skconvgp._settings import is_int, one_of, shown
 from skconvgp._typing import FloatArray
@@ -18,16 +17,12 @@ from skconvgp.engine import (
     to_numpy,
 )
 from skconvgp.estimators._doors import read_training
-from skconvgp.estimators._fact_warnings import warn_of_facts
-from skconvgp.estimators._gp import BaseGP
 from skconvgp.estimators._series import warn_of_prior
-from skconvgp.estimators._validation import make_generator
 from skconvgp.estimators.compute._resources import EstimatorResources
 from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.inference import sample_gaussian
 from skconvgp.processes import (
     GRAM_COPIES,
-    Draws,
     FittedProcess,
     placement_of_fit,
     prepare_fit,
@@ -43,17 +38,8 @@ JOINT_COPIES = 3
 DRAW_COPIES = 3  # of drawn functions
 
 
-def sample_latent(
-    gp: BaseGP,
-    X: Any,
-    n_samples: int,
-    random_state: Any,
-    method: str,
-    n_features: int,
-) -> FloatArray:
-    """Draw latent functions (n, k, n_samples), before `fit` from the prior."""
-    if random_state is None:
-        random_state = gp.random_state
+def check_draws(n_samples: object, method: str, n_features: object) -> None:
+    """Raise a ValueError for wrong arguments of draws."""
     if not is_int(n_samples):
         raise ValueError(f"`n_samples` must be an int >= 1, got {shown(n_samples)}.")
     if method not in METHODS:
@@ -62,27 +48,40 @@ def sample_latent(
         raise ValueError(
             f"`n_features` must be an int >= {LEAST_FEATURES}, got {shown(n_features)}."
         )
-    if gp._needs_fit or method in (PATHWISE, BOOTSTRAP):
-        check_is_fitted(gp)
-    draws_functions = method == BOOTSTRAP or _is_pathwise(gp, X, method)
-    if not draws_functions and hasattr(gp, "_process"):
-        _require_joint(gp._process, _length(X))
-    _require_draws(gp, X, n_samples)
-    generator = make_generator(random_state)
-    if draws_functions:
-        rows = gp._read_new(X)
-        warn_of_prior(gp._process.prior, rows)
-        wanted = Draws(n_samples, generator, n_features, method == BOOTSTRAP)
-        functions, facts = gp._process.draws(rows, wanted, gp._resources())
-        warn_of_facts(facts)
-        return functions
-    if hasattr(gp, "_process"):
-        latent = gp._latent(X, None, needs_cov=True)
-        mean, covariance, size = latent.mean, latent.cov, latent.cov_scale
-        scale = np.sqrt(gp._process.model.amplitude)
-    else:
-        covariance, scale = _unfitted_prior(gp, X)
-        mean, size = np.zeros((len(covariance), 1)), 1.0
+
+
+def draws_functions(process: Any, X: Any, method: str) -> bool:
+    """Return whether functions are drawn, and not values of a joint Gaussian.
+
+    There is no process before `fit`.
+    """
+    if method != "auto":
+        return method in (PATHWISE, BOOTSTRAP)
+    if process is None or _length(X) <= MOST_JOINT:
+        return False
+    return bool(process.has_whole_draws())
+
+
+def require_room(process: Any, X: Any, n_samples: int, *, are_functions: bool) -> None:
+    """Raise a TileMemoryError unless draws fit into memory."""
+    if not (are_functions or process is None):
+        _require_joint(process, _length(X))
+    _require_draws(process, X, n_samples)
+
+
+def draw_jointly(
+    mean: FloatArray,
+    covariance: FloatArray,
+    size: float,
+    scale: FloatArray,
+    n_samples: int,
+    generator: torch.Generator,
+) -> FloatArray:
+    """Return draws (n, k, n_samples) of Gaussians with means (n, k).
+
+    The covariances (n, n, k), or (n, n, 1) for all, have a size; deviations from the
+    mean have scales (k,).
+    """
     n_outputs = mean.shape[1] // covariance.shape[2]  # of each covariance
     draws = [
         sample_gaussian(
@@ -99,21 +98,12 @@ def sample_latent(
     return samples
 
 
-def _is_pathwise(gp: BaseGP, X: Any, method: str) -> bool:
-    """Return whether functions are drawn, and not values of a joint Gaussian."""
-    if method != "auto":
-        return method == PATHWISE
-    if not hasattr(gp, "_process") or _length(X) <= MOST_JOINT:
-        return False
-    return gp._process.has_whole_draws()
-
-
-def _require_draws(gp: BaseGP, X: Any, n_samples: int) -> None:
+def _require_draws(process: Any, X: Any, n_samples: int) -> None:
     """Raise a TileMemoryError unless draws fit into memory, here and at fitted samples.
 
     Random features take about as much as the samples.
     """
-    dual = getattr(getattr(gp, "_process", None), "dual", np.empty((0, 1)))
+    dual = getattr(process, "dual", np.empty((0, 1)))
     n_rows, n_outputs = dual.shape
     n_numbers = DRAW_COPIES * (n_rows + _length(X)) * n_outputs * n_samples
     user = f"A draw of functions at {_length(X)} samples, as many as are asked for,"
@@ -142,9 +132,9 @@ def _length(X: Any) -> int:
         return 0
 
 
-def _unfitted_prior(gp: BaseGP, X: Any) -> tuple[FloatArray, FloatArray]:
+def unfitted_prior(estimator: Any, X: Any) -> tuple[FloatArray, FloatArray]:
     """Return the prior covariance (n, n, 1), and the prior deviation (1,)."""
-    reader, settings = copy.deepcopy(gp), GPSettings.of(gp)
+    reader, settings = copy.deepcopy(estimator), GPSettings.of(estimator)
     prior = read_training(reader, settings, X, np.zeros(_length(X)), None).prior
     warn_of_prior(prior, prior.rows)
     amplitude, resources = settings.amplitude, EstimatorResources(settings)

@@ -1,0 +1,62 @@
+"""Derivatives of latent means by inputs."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_array
+
+from skconvgp._typing import FloatArray
+from skconvgp.engine import Placement, compute_at, host_values
+from skconvgp.estimators.compute._resources import EstimatorResources
+
+
+def require_slopes(process: Any) -> None:
+    """Raise unless a process has a kernel, and one sum of covariances."""
+    dual = getattr(process, "dual", None)
+    if not process.prior.knows_variances or dual is None:
+        raise ValueError(
+            "Derivatives by inputs need a kernel object and one sum of covariances "
+            "for all samples, which a precomputed kernel and nearest neighbours do "
+            "not give."
+        )
+
+
+def latent_slopes(
+    process: Any,
+    rows: NDArray[Any],
+    shape: Sequence[int],
+    weights: ArrayLike | None,
+    resources: EstimatorResources,
+) -> FloatArray:
+    """Return the derivatives of latent means (n, k, ...) by samples.
+
+    The rows are of samples of a shape. With weights (n, k) of the latent functions it
+    is the derivatives (n, ...) of the weighted sum.
+    """
+    dual, units = process.dual, process.model.scale
+    size = (len(rows), dual.shape[1])
+    if weights is None:
+        choices = [np.broadcast_to(row, size) for row in np.eye(size[1])]
+    else:
+        given = host_values(weights, "weights")
+        given = check_array(given, dtype=np.float64, input_name="weights")
+        if given.shape != size:
+            raise ValueError(
+                f"`weights` must have one for each sample and latent function, "
+                f"shape {size!r}, got {given.shape!r}."
+            )
+        choices, units = [given * (units / units.max())], units.max(keepdims=True)
+
+    def pull_at(sums: FloatArray, placement: Placement) -> FloatArray:
+        pulled: FloatArray = process.prior.pull(rows, sums, resources.run(placement))
+        return pulled
+
+    placement = resources.placement(0)
+    parts = [
+        compute_at(placement, partial(pull_at, one @ dual.T)).reshape(-1, *shape) * unit
+        for one, unit in zip(choices, units, strict=True)
+    ]
+    return parts[0] if weights is not None else np.stack(parts, axis=1)
