@@ -1,16 +1,14 @@
 """BatchLandscape: an objective as a function of a kernel's hyperparameters."""
 
 import math
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from skconvgp._protocols import Batch, Objective, OptimizerResult, Score, Step
+from skconvgp._protocols import Batch, Objective, Score
 from skconvgp._settings import FIXED, as_bounds
 from skconvgp._tensors import reals
 from skconvgp._threads import threads_for
@@ -19,13 +17,11 @@ from skconvgp.engine import FactoredWeights
 from skconvgp.exceptions import NotPSDError
 from skconvgp.flows._batches import Batches
 from skconvgp.flows._evaluator import Evaluator
-from skconvgp.flows._history import FlowResult
 from skconvgp.flows._iterative import FactoredScore, IterativeEvidence
 from skconvgp.flows._left_out import LeftOutDensity
 from skconvgp.flows._stacks import OneBatch, PartScore, StackEvaluator
+from skconvgp.flows._trace import Traced, Watcher
 from skconvgp.kernels import Kernel
-
-Watcher: TypeAlias = Callable[[Step], bool]
 
 # Bytes of a Gram matrix with its derivatives up to which both are computed in one pass
 # and stored, if derivatives have code of their own. Others are contracted in a second
@@ -48,14 +44,12 @@ class Task:
     n_fixed: int  # batches in the evaluation set; they have the last size
 
 
-class BatchLandscape:
+class BatchLandscape(Traced):
     """An objective as a function of a kernel's hyperparameters, by batches.
 
     Theta holds the logarithms of the free hyperparameters. If the objective has a
     parameter that is learned with the kernel, its logarithm follows: a noise variance
     or, for the evidence of labels, an amplitude.
-
-    `watch` is called with each step, and returns whether to stop.
     """
 
     def __init__(
@@ -65,19 +59,13 @@ class BatchLandscape:
         batches: Batches | OneBatch,
         watch: Watcher,
     ) -> None:
-        self._task, self._evaluator = task, evaluator
-        self._batches, self._watch = batches, watch
-        self._start_time = time.perf_counter()
-        self._steps: list[Step] = []
-        self._seconds: list[float] = []
-        self._counts: list[int] = []
-        self._fixed_values: dict[bytes, float] = {}  # of the fixed batches, by theta
-        self.n_evaluations = self.n_derivatives = 0
+        super().__init__(watch)
+        self._task, self._evaluator, self._batches = task, evaluator, batches
         self.worst = UNDEFINED
-        self.origin, self._limits, self.labels = _search_space(
+        self.origin, self.limits, self.labels = _search_space(
             task.kernel, task.objective
         )
-        self.bounds = np.log(self._limits)
+        self.bounds = np.log(self.limits)
         self.start = self.origin  # from which an optimiser begins; restarts change it
         last = task.sizes[-1]
         self.fixed = tuple(batches.draw(last) for _ in range(task.n_fixed))
@@ -88,18 +76,6 @@ class BatchLandscape:
         return self._batches.draw(
             sizes[min(int(progress * len(sizes)), len(sizes) - 1)]
         )
-
-    def value(self, theta: FloatArray, batches: tuple[Batch, ...]) -> float:
-        """Return the mean value over batches; NaN if it is undefined.
-
-        Values over the fixed batches are remembered, so that none is computed twice.
-        """
-        if batches is not self.fixed:
-            return self._mean(theta, batches)
-        key = _key(theta)
-        if key not in self._fixed_values:
-            self._fixed_values[key] = self._mean(theta, batches)
-        return self._fixed_values[key]
 
     def gradient(
         self, theta: FloatArray, batches: tuple[Batch, ...], method: str = "exact"
@@ -123,37 +99,8 @@ class BatchLandscape:
             slope[len(by_theta) :] += score.by_parameter
         value = total / len(batches)
         if batches is self.fixed:
-            self._fixed_values[_key(theta)] = value
+            self._remember(theta, value)
         return value, slope / len(batches)
-
-    def report(self, step: Step) -> bool:
-        """Keep a step in the trace; return whether to stop."""
-        self._steps.append(step)
-        self._seconds.append(time.perf_counter() - self._start_time)
-        self._counts.append(self.n_evaluations)
-        return self._watch(step)
-
-    def result(self, outcome: OptimizerResult) -> FlowResult:
-        """Return the result of an optimiser with the trace of all steps."""
-        p = len(self.origin)
-        thetas = [step.theta for step in self._steps]
-        return FlowResult(
-            theta=outcome.theta,
-            labels=self.labels,
-            rho=self.value(outcome.theta, self.fixed),
-            start_theta=self.origin,
-            start_rho=self.value(self.origin, self.fixed),
-            message=outcome.message,
-            theta_trace=np.array(thetas, dtype=np.float64).reshape(-1, p),
-            rho_trace=np.array([step.value for step in self._steps]),
-            seconds=np.array(self._seconds),
-            evaluations=np.array(self._counts),
-            n_evaluations=self.n_evaluations,
-            n_derivatives=self.n_derivatives,
-            n_restarts=outcome.n_restarts,
-            stats=outcome.stats,
-            bounds=self._limits,
-        )
 
     def _kernel_at(self, theta: FloatArray) -> tuple[Kernel, float | None]:
         """Return the kernel, and the parameter of the objective if it is learned."""
@@ -331,7 +278,3 @@ def _search_space(
         bounds = np.vstack([bounds, pair])
         labels.append(label)
     return start, bounds, tuple(labels)
-
-
-def _key(theta: FloatArray) -> bytes:
-    return np.asarray(theta, dtype=np.float64).tobytes()

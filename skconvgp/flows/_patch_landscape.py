@@ -8,7 +8,6 @@ and the graph of one tile are held.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
@@ -19,12 +18,11 @@ import torch
 from torch import Tensor
 
 from skconvgp._ambient import ordinary_torch
-from skconvgp._protocols import Batch, OptimizerResult, Step
+from skconvgp._protocols import Batch
 from skconvgp._tensors import int_range, reals
 from skconvgp._typing import FloatArray
 from skconvgp.engine import slices, to_numpy
 from skconvgp.exceptions import NotPSDError
-from skconvgp.flows._history import FlowResult
 from skconvgp.flows._patch_task import (
     PatchTask,
     features_of,
@@ -32,6 +30,7 @@ from skconvgp.flows._patch_task import (
     pull_variances,
     variances_of,
 )
+from skconvgp.flows._trace import Traced, Watcher
 from skconvgp.inference import (
     FeatureScore,
     feature_bound,
@@ -47,33 +46,33 @@ WORST = 10.0  # a value for each target that is above those of useful parameters
 BOUND = "elbo"
 
 
-class PatchLandscape:
+class PatchLandscape(Traced):
     """A criterion as a function of the parameters of a patch process.
 
     Theta holds logarithms of free hyperparameters and of the noise, then weights, then
     changes of inducing patches, each as far as it is learned. There is one batch, of
     all learning images.
 
-    A tile has `n_images` images. `watch` is called with each step, and returns whether
-    to stop.
+    A tile has `n_images` images.
     """
 
     def __init__(
-        self, task: PatchTask, run: Run, n_images: int, watch: Callable[[Step], bool]
+        self, task: PatchTask, run: Run, n_images: int, watch: Watcher
     ) -> None:
-        self._task, self._run, self._watch = task, run, watch
+        super().__init__(watch)
+        self._task, self._run = task, run
         self._parts = list(slices(len(task.images), n_images))
-        self._start_time = time.perf_counter()
-        self._steps: list[Step] = []
-        self._seconds: list[float] = []
-        self._counts: list[int] = []
-        self._values: dict[bytes, float] = {}
-        self.n_evaluations = self.n_derivatives = 0
         self.worst = WORST
         self.start, self.bounds, self.labels = task.start()
+        self.limits = np.exp(self.bounds[: len(self.labels)])
         self.fixed = (Batch(int_range(len(task.images))),)
         # Noise that is learned is a share of the mean prior variance at the start.
         self._unit = float(self._variances(reals(self.start)).mean())
+
+    @property
+    def origin(self) -> FloatArray:  # type: ignore[override]
+        """Where the search begins."""
+        return self.start
 
     def start_at_best_noise(self) -> None:
         """Begin with the noise that is best for the start, if noise is learned."""
@@ -102,14 +101,11 @@ class PatchLandscape:
         """Return the batch of all learning images."""
         return self.fixed[0]
 
-    def value(self, theta: FloatArray, batches: tuple[Batch, ...]) -> float:
-        """Return the value; NaN if it is undefined."""
-        key = np.asarray(theta, dtype=np.float64).tobytes()
-        if key not in self._values:
-            self.n_evaluations += 1
-            score = self._score(theta, self._features(theta))
-            self._values[key] = math.nan if score is None else score.value
-        return self._values[key]
+    def _mean(self, theta: FloatArray, batches: tuple[Batch, ...]) -> float:
+        """Return the value over all learning images; NaN if it is undefined."""
+        self.n_evaluations += 1
+        score = self._score(theta, self._features(theta))
+        return math.nan if score is None else score.value
 
     def gradient(
         self,
@@ -123,41 +119,12 @@ class PatchLandscape:
         score = self._score(theta, self._features(theta))
         if score is None:
             return math.nan, np.full(len(theta), math.nan)
-        self._values[np.asarray(theta, dtype=np.float64).tobytes()] = score.value
+        self._remember(theta, score.value)
         slope = to_numpy(self._pulled(theta, score))
         if self._task.learns_noise:
             noise = self._task.noise_at(theta) * self._unit
             slope[self._task.sizes[0]] += score.by_noise * noise
         return score.value, slope
-
-    def report(self, step: Step) -> bool:
-        """Keep a step in the trace; return whether to stop."""
-        self._steps.append(step)
-        self._seconds.append(time.perf_counter() - self._start_time)
-        self._counts.append(self.n_evaluations)
-        return self._watch(step)
-
-    def result(self, found: OptimizerResult) -> FlowResult:
-        """Return the result of an optimiser: its logarithms with names."""
-        p = len(self.labels)
-        thetas = [step.theta[:p] for step in self._steps]
-        return FlowResult(
-            theta=found.theta[:p],
-            labels=self.labels,
-            rho=self.value(found.theta, self.fixed),
-            start_theta=self.start[:p],
-            start_rho=self.value(self.start, self.fixed),
-            message=found.message,
-            theta_trace=np.array(thetas, dtype=np.float64).reshape(len(thetas), p),
-            rho_trace=np.array([step.value for step in self._steps]),
-            seconds=np.array(self._seconds),
-            evaluations=np.array(self._counts),
-            n_evaluations=self.n_evaluations,
-            n_derivatives=self.n_derivatives,
-            n_restarts=found.n_restarts,
-            stats=found.stats,
-            bounds=np.exp(self.bounds[:p]),
-        )
 
     @property
     def _needs_variances(self) -> bool:
