@@ -5,16 +5,16 @@ Their first arguments are fixed by the plan; problem, prior and run come last.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
-from torch import Generator
 
 from skconvgp._protocols import Completion, Localization
 from skconvgp.completion import CoarseKernel, SubsetOfData
 from skconvgp.engine import to_numpy
-from skconvgp.processes._completed import Completed, complete, sample_oracle
+from skconvgp.processes._completed import complete, sample_oracle
 from skconvgp.processes._expansion import ExpansionPrior, expanded
 from skconvgp.processes._neighbors import fit_neighbors
 from skconvgp.processes._plan import Fitted
@@ -25,48 +25,16 @@ from skconvgp.processes._prior import (
 from skconvgp.processes._problem import Problem, Record, Settings, entries
 from skconvgp.processes._process import Process
 from skconvgp.processes._run import Resources, Run, clock
-from skconvgp.processes._summed import Prior, SummedPrior
+from skconvgp.processes._summed import SummedPrior
 
-
-class DenseFit(Protocol):
-    """Fits a process by a whole Gram matrix."""
-
-    def __call__(
-        self,
-        problem: Problem,
-        prior: Prior,
-        run: Run,
-        /,
-        *,
-        gram_seconds: float = 0.0,
-        least_noise: float = 0.0,
-    ) -> tuple[Process, Record]:
-        """Return the process and the record of the fit."""
-        ...
-
-
-class CompletedFit(Protocol):
-    """Fits a process by a completed Gram matrix."""
-
-    def __call__(
-        self,
-        problem: Problem,
-        prior: PlainPrior | ExpansionPrior,
-        run: Run,
-        /,
-        *,
-        completed: Completed,
-        least_noise: float = 0.0,
-        reservoir_generator: Generator | None = None,
-    ) -> tuple[Process, Record]:
-        """Return the process and the record of the fit."""
-        ...
+# Fits a process by a Gram matrix, whole or completed, that its arguments give.
+MatrixFit: TypeAlias = Callable[..., tuple[Process, Record]]
 
 
 def fit_selected(
     selection: SubsetOfData,
     n_wanted: int,
-    fit: DenseFit,
+    fit: MatrixFit,
     fraction: float,
     resources: Resources,
     problem: Problem,
@@ -89,7 +57,7 @@ def fit_selected(
 
 def fit_completed(
     completion: Completion,
-    fit: CompletedFit,
+    fit: MatrixFit,
     fraction: float,
     resources: Resources,
     problem: Problem,
@@ -113,7 +81,7 @@ def fit_completed(
 
 def fit_expanded(
     prior: ExpansionPrior,
-    fit: CompletedFit,
+    fit: MatrixFit,
     problem: Problem,
     samples: KernelPrior,
     run: Run,
@@ -146,7 +114,7 @@ def fit_local(
 def fit_sum(
     coarsening: CoarseKernel,
     exact: KernelPrior,
-    fit: DenseFit,
+    fit: MatrixFit,
     fraction: float,
     resources: Resources,
     problem: Problem,
@@ -184,7 +152,7 @@ def fit_sum(
 
 def fit_landmarks(
     strategy: Any,
-    fit: CompletedFit,
+    fit: MatrixFit,
     resources: Resources,
     problem: Problem,
     prior: PlainPrior,

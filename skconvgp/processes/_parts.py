@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, cast
 
 import numpy as np
 import torch
@@ -81,29 +81,37 @@ class Part(Protocol):
 
 
 @dataclass(frozen=True)
-class KernelPart:
-    """A kernel of images through a view."""
+class _Seen:
+    """What parts share: a view, and what covariances with images in it follow from."""
 
     view: View | None  # None shows the images themselves
-    prior: KernelPrior  # the kernel, with the training images as the view shows them
+    # The kernel, with the training images as the view shows them, or features.
+    prior: Any
 
     @property
     def kernel_prior(self) -> KernelPrior:
         """The kernel, with images as it sees them."""
-        return self.prior
+        return cast(KernelPrior, self.prior.kernel_prior)
+
+    def precision(self, config: ComputeConfig) -> torch.dtype:
+        """Return the coarsest precision that a Gram matrix has gone through."""
+        return cast(torch.dtype, self.prior.precision(config))
+
+    def choice(self, run: Run) -> BackendChoice | ResponsesChoice:
+        """Return the backend of tiles, or of responses to patches."""
+        return cast(BackendChoice, self.prior.choice(run))
+
+
+@dataclass(frozen=True)
+class KernelPart(_Seen):
+    """A kernel of images through a view."""
+
+    prior: KernelPrior
 
     @property
     def n_values(self) -> int:
         """How many numbers are held for each new image, beside its covariances."""
         return int(self.prior.rows.shape[1])
-
-    def precision(self, config: ComputeConfig) -> torch.dtype:
-        """Return the coarsest precision that a Gram matrix has gone through."""
-        return self.prior.precision(config)
-
-    def choice(self, run: Run) -> BackendChoice:
-        """Return the backend of tiles."""
-        return self.prior.choice(run)
 
     def gram(self, run: Run) -> Tensor:
         """Return the covariances (n, n) of the training images."""
@@ -134,14 +142,13 @@ class KernelPart:
 
 
 @dataclass(frozen=True)
-class MirroredPart:
+class MirroredPart(_Seen):
     """A kernel of images through a view, averaged over mirror images.
 
     It is the mean of k(g x, g' x') over g and g', the identity or mirroring. If the
     kernel and its view commute with mirroring, the mean over g' is the same.
     """
 
-    view: View | None  # None shows the images themselves
     # The kernel, with the n training images as the view shows them, followed by their
     # mirror images.
     prior: KernelPrior
@@ -160,22 +167,9 @@ class MirroredPart:
         return cls(view, prior, error <= MIRROR_ERROR)
 
     @property
-    def kernel_prior(self) -> KernelPrior:
-        """The kernel, with images as it sees them."""
-        return self.prior
-
-    @property
     def n_values(self) -> int:
         """How many numbers are held for each new image, beside its covariances."""
         return int(2 * self.prior.rows.shape[1] + 2 * self.prior.n_samples)
-
-    def precision(self, config: ComputeConfig) -> torch.dtype:
-        """Return the coarsest precision that a Gram matrix has gone through."""
-        return self.prior.precision(config)
-
-    def choice(self, run: Run) -> BackendChoice:
-        """Return the backend of tiles."""
-        return self.prior.choice(run)
 
     def gram(self, run: Run) -> Tensor:
         """Return the covariances (n, n) of the training images."""
@@ -248,10 +242,9 @@ class MirroredPart:
 
 
 @dataclass(frozen=True)
-class PatchPart:
+class PatchPart(_Seen):
     """Features of the patches of images through a view, and their products."""
 
-    view: View | None  # None shows the images themselves
     prior: PatchPrior  # gives features
     # Whether features of an image and of its mirror image are averaged.
     is_averaged: bool
@@ -283,24 +276,11 @@ class PatchPart:
         return replace(part, features=np.concatenate(blocks))
 
     @property
-    def kernel_prior(self) -> KernelPrior:
-        """The kernel, without images."""
-        return self.prior.exact
-
-    @property
     def n_values(self) -> int:
         """How many numbers are held for each new image, beside its covariances."""
         n_versions = 2 if self.is_averaged else 1
         shown = n_versions * self.prior.exact.rows.shape[1]
         return 2 * self.prior.n_samples + (shown if self.view is not None else 0)
-
-    def precision(self, config: ComputeConfig) -> torch.dtype:
-        """Return the coarsest precision that a Gram matrix has gone through."""
-        return self.prior.precision(config)
-
-    def choice(self, run: Run) -> ResponsesChoice:
-        """Return the backend of responses to patches."""
-        return self.prior.choice(run)
 
     def gram(self, run: Run) -> Tensor:
         """Return the covariances (n, n) of the training images."""

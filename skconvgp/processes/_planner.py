@@ -28,8 +28,7 @@ from skconvgp.processes._coded_choice import (
 from skconvgp.processes._exact import fit_exact
 from skconvgp.processes._expansion import expand
 from skconvgp.processes._fits import (
-    CompletedFit,
-    DenseFit,
+    MatrixFit,
     fit_completed,
     fit_expanded,
     fit_local,
@@ -189,7 +188,7 @@ class Planner:
 
     def _dense(
         self, models: list[LabelModel], settings: Settings, n: int, n_versions: int = 1
-    ) -> tuple[Route, DenseFit]:
+    ) -> tuple[Route, MatrixFit]:
         """Return the route of n rows, and the function that fits them."""
         if models:
             size = _label_size(models, n, 0)
@@ -227,7 +226,7 @@ class Planner:
         held: int,
         n_features: int,
         generator: Generator | None = None,
-    ) -> tuple[Size, CompletedFit]:
+    ) -> tuple[Size, MatrixFit]:
         """Return the size of a fit by features, and the function that fits.
 
         Parameters
@@ -373,7 +372,7 @@ class Planner:
         require_added_noise(name, settings.noise)
 
 
-def _fit_all(fit: DenseFit, problem: Problem, prior: PlainPrior, run: Run) -> Fitted:
+def _fit_all(fit: MatrixFit, problem: Problem, prior: PlainPrior, run: Run) -> Fitted:
     """Fit to all samples."""
     return Fitted(*fit(problem, prior, run), np.arange(problem.n_samples))
 
