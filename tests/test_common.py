@@ -9,6 +9,9 @@ from sklearn.base import clone, is_regressor
 from sklearn.utils import estimator_checks, estimator_html_repr
 
 from skconvgp import (
+    BayesianNetworkClassifier,
+    BayesianNetworkRegressor,
+    BinaryEncoder,
     ConvNetGPClassifier,
     ConvNetGPRegressor,
     ImageClassifier,
@@ -17,6 +20,7 @@ from skconvgp import (
     KernelFeatures,
     KernelFlowsClassifier,
     KernelFlowsRegressor,
+    KernelFlowsWarp,
     NystromCompletedGP,
     NystromCompletedGPRegressor,
     PatchGPClassifier,
@@ -108,6 +112,24 @@ PRECOMPUTED_CHECKS = [
 @pytest.mark.parametrize(("estimator", "check"), cases_of(ESTIMATORS), ids=id_of)
 def test_scikit_learn_check(estimator, check):
     check(estimator)
+
+
+# The gate has fewer steps of these.
+LONG_BY_DEFAULT = [
+    BayesianNetworkClassifier,
+    BayesianNetworkRegressor,
+    BinaryEncoder,
+    KernelFlowsClassifier,
+    KernelFlowsRegressor,
+    KernelFlowsWarp,
+]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("cls", LONG_BY_DEFAULT)
+def test_scikit_learn_checks_with_defaults(cls):
+    estimator_checks.check_estimator(cls())
 
 
 # The search of the regressor stands for that of the classifier.
