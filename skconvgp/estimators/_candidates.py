@@ -10,6 +10,7 @@ from sklearn.pipeline import Pipeline
 from skconvgp._protocols import LinkLikelihood
 from skconvgp.engine import to_numpy
 from skconvgp.estimators._classification import ConvNetGPClassifier
+from skconvgp.estimators._doors import process_of, training_of
 from skconvgp.estimators._labels import targets_for
 from skconvgp.estimators._regression import ConvNetGPRegressor
 from skconvgp.estimators.settings._checks import is_kernel
@@ -40,10 +41,11 @@ def last_inputs(estimator: Any, X: Any) -> Any:
 
 def targets_of(gp: Any) -> NDArray[Any]:
     """Return the targets that the likelihood of a classifier makes of the labels."""
-    codes, likelihood = gp._training.codes, gp.likelihood_
+    codes: Any = training_of(gp).codes
+    likelihood = gp.likelihood_
     if isinstance(likelihood, LinkLikelihood):
         return codes  # type: ignore[no-any-return]
-    weights = gp._process.model.sample_weights
+    weights = process_of(gp).model.sample_weights
     return to_numpy(targets_for(likelihood, codes, len(gp.classes_), weights).values)
 
 
@@ -51,7 +53,7 @@ def have_same_targets(processes: list[Any]) -> bool:
     """Return whether fitted processes have the same targets."""
     first = processes[0]
     if not is_classifier(first):
-        return len({gp._process.model.n_samples for gp in processes}) == 1
+        return len({process_of(gp).model.n_samples for gp in processes}) == 1
     kinds = {type(gp.likelihood_) for gp in processes}
     targets = [targets_of(gp) for gp in processes]
     return len(kinds) == 1 and all(

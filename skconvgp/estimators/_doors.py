@@ -32,7 +32,13 @@ from skconvgp.estimators._validation import (
 from skconvgp.estimators.compute._kept_tiles import warn_of_unknown
 from skconvgp.estimators.settings._checks import as_kernel, is_precomputed
 from skconvgp.estimators.settings._compute import Compute
-from skconvgp.processes import Basis, KernelPrior, MatrixPrior, NewRows
+from skconvgp.processes import (
+    Basis,
+    FittedProcess,
+    KernelPrior,
+    MatrixPrior,
+    NewRows,
+)
 
 # What is expected as a kernel.
 OR_A_MATRIX = "None, a kernel of skconvgp.kernels or 'precomputed'"
@@ -211,7 +217,7 @@ def read_further(
     """
     rows, given = images_to_rows(X)
     if estimator.image_shape_ is not None:
-        check_same_shape(estimator, given)
+        check_same_shape(estimator.image_shape_, estimator.image_shape, given)
     y = host_values(y, "y")
     rows, y = checked_pair(estimator, rows, y, reset=False, **options)
     squares, marks = training.mean_squares, None
@@ -231,7 +237,7 @@ def read_new(estimator: Any, X: Any) -> NDArray[Any]:
     rows, given = images_to_rows(X)
     if estimator.image_shape_ is not None:
         require_many(tuple(getattr(X, "shape", ())), estimator.image_shape_)
-        check_same_shape(estimator, given)
+        check_same_shape(estimator.image_shape_, estimator.image_shape, given)
     return checked_rows(estimator, rows, reset=False)
 
 
@@ -291,3 +297,19 @@ def new_rows(
             f"of X, got {values.shape!r}."
         )
     return NewRows(rows, values)
+
+
+def process_of(estimator: Any) -> FittedProcess:
+    """Return the process of an estimator; raise an AttributeError before `fit`."""
+    try:
+        process: FittedProcess = estimator._process
+    except AttributeError:
+        owner = type(estimator).__name__
+        raise AttributeError(f"{owner} is not fitted yet.") from None
+    return process
+
+
+def training_of(estimator: Any) -> Training:
+    """Return the record of the training samples of a fitted estimator."""
+    training: Training = estimator._training
+    return training

@@ -17,8 +17,10 @@ from skconvgp.estimators._candidates import (
     is_candidate,
     last_inputs,
     last_step,
+    targets_of,
     usual_process,
 )
+from skconvgp.estimators._doors import process_of
 from skconvgp.estimators._gp import BaseGP
 from skconvgp.estimators._labels import accuracy, logarithms, most_probable
 from skconvgp.estimators._mixture_weights import (
@@ -317,7 +319,7 @@ class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
         steps = list(map(last_step, self.estimators_))
         require_same_targets(steps, "Evidences", "Use `loo_predict_proba`.")
         evidences = np.array([one.log_marginal_likelihood() for one in steps])
-        share = independent_share(steps[0])
+        share = independent_share(process_of(steps[0]), targets_of(steps[0]))
         return float((logsumexp(share * evidences) - np.log(len(steps))) / share)
 
     @public

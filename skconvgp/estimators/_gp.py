@@ -17,6 +17,7 @@ from skconvgp.estimators._doors import (
     Samples,
     Training,
     new_rows,
+    process_of,
     read_further,
     read_new,
 )
@@ -417,11 +418,3 @@ class BaseGP(KernelEstimator):
             return to_numpy(prior.gram_of(rows, run, unit, dtype))
 
         return compute_at(resources.placement(0), evaluate)
-
-
-def process_of(gp: BaseGP) -> FittedProcess:
-    """Return the process of an estimator; raise an AttributeError before `fit`."""
-    try:
-        return gp._process
-    except AttributeError:
-        raise AttributeError(f"{type(gp).__name__} is not fitted yet.") from None

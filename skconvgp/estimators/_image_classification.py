@@ -7,7 +7,7 @@ from sklearn.utils.metaestimators import available_if
 
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._classifier import GPClassifier
-from skconvgp.estimators._gp import process_of
+from skconvgp.estimators._doors import process_of
 from skconvgp.estimators._growing import first_classes
 from skconvgp.estimators._images import (
     fit_images,

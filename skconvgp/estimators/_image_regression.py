@@ -6,7 +6,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.metaestimators import available_if
 
 from skconvgp._typing import FloatArray
-from skconvgp.estimators._gp import process_of
+from skconvgp.estimators._doors import process_of
 from skconvgp.estimators._images import (
     fit_images,
     has_sums,

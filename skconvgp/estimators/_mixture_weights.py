@@ -12,8 +12,10 @@ from skconvgp._tensors import int_range
 from skconvgp._typing import FloatArray
 from skconvgp.engine import to_numpy
 from skconvgp.estimators._candidates import have_same_targets, last_step, targets_of
+from skconvgp.estimators._doors import process_of
 from skconvgp.estimators._warn import ask_each
 from skconvgp.inference import stacking_weights
+from skconvgp.processes import FittedProcess
 
 
 def weights_by_evidence(fitted: dict[str, Any], n_samples: int) -> FloatArray:
@@ -29,19 +31,20 @@ def weights_by_evidence(fitted: dict[str, Any], n_samples: int) -> FloatArray:
             f"Evidences must be finite, got {by_name!r}: raise `noise_variance`, or "
             "use a solver that converges."
         )
-    weights: FloatArray = softmax(independent_share(steps[0]) * evidences)
+    share = independent_share(process_of(steps[0]), targets_of(steps[0]))
+    weights: FloatArray = softmax(share * evidences)
     return weights
 
 
-def independent_share(gp: Any) -> float:
+def independent_share(process: FittedProcess, targets: NDArray[Any]) -> float:
     """Return the share of the columns of targets that are independent.
 
     The columns of the targets sum to zero, so that one of them follows from the others:
     the evidence of all columns counts the same data once too often.
     """
-    if gp._process.has_one_latent:
+    if process.has_one_latent:
         return 1.0
-    targets = targets_of(gp).reshape(len(gp._training.codes), -1)
+    targets = targets.reshape(len(targets), -1)
     return float(np.linalg.matrix_rank(targets) / targets.shape[1])
 
 
@@ -85,7 +88,7 @@ def weights_by_stacking(
 ) -> FloatArray:
     """Return the weights of the mixture with the least leave-one-out log loss."""
     for name, one in fitted.items():
-        if not last_step(one)._process.has_left_out:
+        if not process_of(last_step(one)).has_left_out:
             raise ValueError(
                 f"Stacking needs leave-one-out predictions, but the solver of {name!r} "
                 "is too far from a solution: raise its `noise_variance`, or allow "

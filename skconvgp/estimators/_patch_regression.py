@@ -7,7 +7,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
-from skconvgp.estimators._gp import process_of
+from skconvgp.estimators._doors import process_of
 from skconvgp.estimators._patch_terms import patches_of_terms, places_of_terms
 from skconvgp.estimators._patches import (
     bound_of,

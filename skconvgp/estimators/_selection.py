@@ -22,6 +22,7 @@ from skconvgp.estimators._candidates import (
     last_step,
     usual_process,
 )
+from skconvgp.estimators._doors import Training, process_of, training_of
 from skconvgp.estimators._gp import BaseGP
 from skconvgp.estimators._labels import kind_of
 from skconvgp.estimators._validation import make_generator
@@ -29,7 +30,6 @@ from skconvgp.estimators.settings._checks import (
     MOST_BATCHES,
     Given,
     as_count,
-    is_precomputed,
 )
 from skconvgp.estimators.settings._search import as_batch_size
 from skconvgp.exceptions import NotPSDError
@@ -41,6 +41,7 @@ from skconvgp.metrics import (
     interval_coverage,
     negative_log_predictive_density,
 )
+from skconvgp.processes import FittedProcess
 
 Candidates: TypeAlias = Mapping[str, Any] | Sequence[Any] | Kernel
 
@@ -263,8 +264,10 @@ def selection_report(
     rows = []
     for name, one in zip(named, fitted, strict=True):
         gp, inputs = last_step(one), last_inputs(one, X)
-        _require_same_data(name, gp, inputs, y)
-        rho = _mean_rho(gp, inputs, batch_size, n_batches, random_state)
+        process, training = process_of(gp), training_of(gp)
+        used = _read(name, gp, inputs, y)
+        given = Given.to(OWNER, batch_size=batch_size, n_batches=n_batches)
+        rho = _mean_rho(process, training, used, gp._gram_of, given, random_state)
         evidence = gp.log_marginal_likelihood()
         rows.append({"rho": rho, "evidence": evidence} | judge(gp, y))
     if not have_same_targets([last_step(one) for one in fitted]):
@@ -332,9 +335,13 @@ def _fitted(estimator: Any, X: Any, y: Any) -> Any:
     return estimator
 
 
-def _require_same_data(name: str, gp: Any, X: Any, y: Any) -> None:
-    """Raise unless a process was fitted to these samples, all of weight 1."""
-    process, training = gp._process, gp._training
+def _read(name: str, gp: Any, X: Any, y: Any) -> NDArray[Any]:
+    """Return the rows that a process uses; raise unless it was fitted to X and y.
+
+    All weights must be 1.
+    """
+    process: Any = process_of(gp)
+    training = training_of(gp)
     if not np.allclose(process.model.sample_weights, 1.0):
         raise ValueError(
             f"{name!r} was fitted with sample weights, and its scores cannot be "
@@ -350,38 +357,47 @@ def _require_same_data(name: str, gp: Any, X: Any, y: Any) -> None:
         raise ValueError(
             f"{name!r} was fitted to other data than X and y: pass an unfitted clone."
         )
+    used: NDArray[Any] = rows[training.kept]
+    return used
 
 
 def _was_fitted_to(gp: Any, y: NDArray[Any]) -> bool:
     """Return whether a process was fitted to these labels or targets."""
+    training: Any = training_of(gp)
     if is_classifier(gp):
-        fitted = gp.classes_[gp._training.codes]
-        return np.array_equal(fitted, column_or_1d(y)[gp._training.kept])
-    kept = y.reshape(len(y), -1)[gp._training.kept]
-    fitted = gp._process.model.sample_targets * gp.y_scale_ + gp.y_mean_
+        fitted = gp.classes_[training.codes]
+        return np.array_equal(fitted, column_or_1d(y)[training.kept])
+    kept = y.reshape(len(y), -1)[training.kept]
+    fitted = process_of(gp).model.sample_targets * gp.y_scale_ + gp.y_mean_
     return fitted.shape == kept.shape and np.allclose(fitted, kept)
 
 
 def _mean_rho(
-    gp: Any, X: Any, batch_size: object, n_batches: object, random_state: Any
+    process: FittedProcess,
+    training: Training,
+    rows: NDArray[Any],
+    gram_of: Callable[[NDArray[Any]], FloatArray],
+    given: Given,
+    random_state: Any,
 ) -> float:
-    """Return the mean of rho over batches; NaN if it is undefined."""
-    kept, model = gp._training.kept, gp._process.model
-    rows = gp._read_new(X)[kept]
-    codes = rows_to_tensor(gp._training.codes) if is_classifier(gp) else None
-    given = Given.to(OWNER, batch_size=batch_size, n_batches=n_batches)
+    """Return the mean of rho over batches of rows; NaN if it is undefined.
+
+    `gram_of` returns the covariances of rows.
+    """
+    kept, codes, model = training.kept, training.codes, process.model
+    labels = None if codes is None else rows_to_tensor(codes)
     as_size = partial(as_batch_size, n=len(rows), usual=USUAL_BATCH)
     size = given.read("batch_size", as_size)
-    batches = Batches(len(rows), codes, make_generator(random_state))
+    batches = Batches(len(rows), labels, make_generator(random_state))
     targets = rows_to_tensor(model.sample_targets)
     objective = Rho("held_out", noise_variance=model.noise)
     total, count = 0.0, given.read("n_batches", partial(as_count, most=MOST_BATCHES))
     for _ in range(count):
         indices = batches.draw(size).indices
         drawn = to_numpy(indices)
-        has_matrix = is_precomputed(gp.kernel_)
+        has_matrix = process.prior.kernel_prior is None
         part = rows[np.ix_(drawn, kept[drawn])] if has_matrix else rows[drawn]
-        gram = rows_to_tensor(gp._gram_of(part))
+        gram = rows_to_tensor(gram_of(part))
         try:
             total += objective.score(gram, targets[indices]).value
         except NotPSDError:
@@ -390,9 +406,9 @@ def _mean_rho(
 
 
 def _judge_labels(gp: Any, y: Any) -> dict[str, float]:
-    if not gp._process.has_left_out:
+    if not process_of(gp).has_left_out:
         return dict.fromkeys(LABEL_SCORES, math.nan)
-    truth, y_prob = np.asarray(y)[gp._training.kept], gp.loo_predict_proba()
+    truth, y_prob = np.asarray(y)[training_of(gp).kept], gp.loo_predict_proba()
     labels = gp.classes_
     values = (
         float(accuracy_score(truth, gp.loo_predict())),
@@ -403,9 +419,9 @@ def _judge_labels(gp: Any, y: Any) -> dict[str, float]:
 
 
 def _judge_targets(gp: Any, y: Any) -> dict[str, float]:
-    if not gp._process.has_left_out:
+    if not process_of(gp).has_left_out:
         return dict.fromkeys(TARGET_SCORES, math.nan)
-    truth = np.asarray(y, dtype=np.float64)[gp._training.kept]
+    truth = np.asarray(y, dtype=np.float64)[training_of(gp).kept]
     mean, std = gp.loo_predict(return_std=True)
     density = negative_log_predictive_density(truth, mean, std)
     coverage = interval_coverage(truth, mean, std, level=LEVEL)

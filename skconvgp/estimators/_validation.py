@@ -204,13 +204,14 @@ def normalize_shape(image_shape: object) -> ImageShape:
     return channels, height, width
 
 
-def check_same_shape(estimator: Any, given: ImageShape | None) -> None:
+def check_same_shape(
+    fitted: ImageShape, image_shape: object, given: ImageShape | None
+) -> None:
     """Raise if images have another shape than in `fit`; rows have none."""
-    fitted: ImageShape = estimator.image_shape_
     if given is None or isinstance(given, NamedShape):
         return
     if fitted == (math.prod(given), 1, 1):
-        require_channels_first(estimator.image_shape, given)
+        require_channels_first(image_shape, given)
         return
     if given != fitted:
         is_last = given == (*fitted[1:], fitted[0]) or has_channels_last(given)
