@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -186,8 +185,8 @@ def read_training(
     if keeps_rows and np.may_share_memory(rows, np.asarray(X)):
         rows = rows.copy()  # the caller may change X later
     default = type(estimator)._default_kernel()
-    as_own = partial(as_kernel, expected=OR_A_MATRIX, usual=default)
-    kernel = copy.deepcopy(settings.read("kernel", as_own))
+    kernel = settings.read("kernel", as_kernel, expected=OR_A_MATRIX, usual=default)
+    kernel = copy.deepcopy(kernel)
     warn_of_unknown(settings.folder, kernel)
     shape = shape_of_rows(kernel, settings["image_shape"], rows.shape[1], given)
     n_given = len(rows)

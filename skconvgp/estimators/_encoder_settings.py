@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from skconvgp.estimators._training import (
@@ -71,7 +70,6 @@ def read_encoder_settings(given: Compute) -> EncoderSettings:
     """Return the settings of an estimator; raise a ValueError for wrong ones."""
     kernel, function = _head(given)
     batch_size = given.read("batch_size", as_count)
-    as_penalty = partial(as_positive, allows_zero=True)
     fraction = given.read("validation_fraction", as_held_out)
     usual_rate = RATE_OF_RESNET if given["encoder"] == RESNET else RATE
     settings = EncoderSettings(
@@ -85,15 +83,15 @@ def read_encoder_settings(given: Compute) -> EncoderSettings:
         n_draws=given.read("n_draws", as_count),
         baseline=given.read("baseline", as_flag),
         penalties=(
-            given.read("alpha_encoder", as_penalty),
-            given.read("alpha_head", as_penalty),
+            given.read("alpha_encoder", as_positive, allows_zero=True),
+            given.read("alpha_head", as_positive, allows_zero=True),
         ),
         validation_fraction=fraction if given.read("early_stopping", as_flag) else 0.0,
         target_type=given.read("target_type", word_of((AUTO, CLASSES, NUMBERS))),
         batch_size=batch_size,
         schedule=Schedule(
             given.read("max_iter", as_count),
-            given.read("learning_rate", partial(as_training_rate, usual=usual_rate)),
+            given.read("learning_rate", as_training_rate, usual=usual_rate),
             batch_size,
             look_every=1,
             patience=PATIENCE,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -70,12 +69,10 @@ def fit_images(
     choices = read_parts(settings, shape)
     warn_of_kind(settings, shape, choices)
     can_judge = can_choose_noise(problem)
-    as_shares = partial(as_weights, n_parts=len(choices))
-    weights = settings.read("part_weights", as_shares)
+    weights = settings.read("part_weights", as_weights, n_parts=len(choices))
     if weights is None and not can_judge:
         weights = np.full(len(choices), 1.0 / len(choices))
-    as_flips = partial(as_mirrors, shape=shape, can_judge=can_judge)
-    mirrors = settings.read("flips", as_flips)
+    mirrors = settings.read("flips", as_mirrors, shape=shape, can_judge=can_judge)
     noise, reason = settings.noise_for(problem, has_labels=False)
     used = Settings(noise, settings.amplitude_for(samples.training))
     plan = PartsFit(prior, choices, used, weights, mirrors, keeps_left_out)

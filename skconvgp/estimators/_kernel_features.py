@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from functools import partial
 from numbers import Integral
 from typing import Any, Self, TypeAlias
 
@@ -277,8 +276,8 @@ class KernelFeatures(
         random_source(self.random_state)
         rows, given = images_to_rows(X)
         rows = checked_rows(self, rows)
-        as_own = partial(as_kernel, usual=type(self)._default_kernel())
-        kernel = copy.deepcopy(Given.of(self).read("kernel", as_own))
+        usual = type(self)._default_kernel()
+        kernel = copy.deepcopy(Given.of(self).read("kernel", as_kernel, usual=usual))
         shape = shape_of_rows(kernel, self.image_shape, rows.shape[1], given)
         self.image_shape_, self._mean_squares = shape, mean_squares(rows)
         return KernelPrior(kernel, rows, np.arange(len(rows)), shape).resolved()

@@ -190,7 +190,6 @@ def read_settings(given: Compute, *, calibrate: object = False) -> NetworkSettin
     if given["network"] is not None and not makes_modules(given["network"]):
         given.reject("network", f"None or {A_MAKER}")
     as_variance = partial(as_positive, most=LARGEST_VARIANCE)
-    as_share = partial(as_positive, allows_zero=True)
     return NetworkSettings(
         given=given,
         hidden_sizes=given.read("hidden_layer_sizes", _as_sizes),
@@ -201,10 +200,8 @@ def read_settings(given: Compute, *, calibrate: object = False) -> NetworkSettin
         learned=_learned(given, kernel or target),
         n_draws=given.read("n_draws", as_count),
         weight_variance=given.read("weight_variance", as_variance),
-        bias_variance=given.read(
-            "bias_variance", partial(as_variance, allows_zero=True)
-        ),
-        extra_points=given.read("extra_points", as_share),
+        bias_variance=given.read("bias_variance", as_variance, allows_zero=True),
+        extra_points=given.read("extra_points", as_positive, allows_zero=True),
         function_noise=given.read("function_noise", as_positive),
         features=_features(given),
         validation_fraction=given.read("validation_fraction", as_held_out),
@@ -223,7 +220,7 @@ def _prior(given: Given) -> tuple[Kernel | None, Kernel | None]:
     prior = given["prior"]
     if isinstance(prior, str) and prior == MATCHED:
         expected = "a kernel of skconvgp.kernels with prior='matched'"
-        target = given.read("kernel", partial(as_kernel, expected=expected))
+        target = given.read("kernel", as_kernel, expected=expected)
         if given["network"] is not None:
             given.reject("network", "None with prior='matched', which is for layers")
         return None, target
@@ -232,7 +229,7 @@ def _prior(given: Given) -> tuple[Kernel | None, Kernel | None]:
     if isinstance(prior, str) and prior == WEIGHTS:
         return None, None
     expected = "'weights', 'matched' or a kernel of skconvgp.kernels"
-    return given.read("prior", partial(as_kernel, expected=expected)), None
+    return given.read("prior", as_kernel, expected=expected), None
 
 
 def _inference(given: Given) -> str:
@@ -275,22 +272,22 @@ def _schedule(given: Given) -> Schedule:
     """Return the schedule; all samples at once where a choice is open."""
     batch_size, n_epochs = None, STEPS_OF_ALL
     if not (is_auto(given[BATCH_SIZE]) or given[BATCH_SIZE] is None):
-        batch_size = given.read(BATCH_SIZE, partial(as_count, also="'auto', None or "))
+        batch_size = given.read(BATCH_SIZE, as_count, also="'auto', None or ")
     if not is_auto(given[MAX_ITER]):
-        n_epochs = given.read(MAX_ITER, partial(as_count, also="'auto' or "))
+        n_epochs = given.read(MAX_ITER, as_count, also="'auto' or ")
     return Schedule(n_epochs, _rate(given), batch_size)
 
 
 def _rate(given: Given) -> float:
     """Return the rate of Adam, or the size of the steps of chains."""
     usual = CHAIN_RATE if _inference(given) == SGHMC else TRAINING_RATE
-    return given.read("learning_rate", partial(as_training_rate, usual=usual))
+    return given.read("learning_rate", as_training_rate, usual=usual)
 
 
 def _sampling(given: Given, schedule: Schedule) -> Sampling | None:
     n_chains = given.read("n_chains", as_count)
-    burn_in = given.read("burn_in", partial(as_count, most=MOST_STEPS))
-    thin = given.read("thin", partial(as_count, least=LEAST_TRACE))
+    burn_in = given.read("burn_in", as_count, most=MOST_STEPS)
+    thin = given.read("thin", as_count, least=LEAST_TRACE)
     if _inference(given) != SGHMC:
         return None
     if given["early_stopping"]:

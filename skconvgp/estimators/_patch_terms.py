@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from numbers import Integral
 from typing import Any, NoReturn
 
@@ -78,7 +77,7 @@ def read_terms(
     )
     return tuple(
         TermChoice(
-            how.read("inducing", partial(_as_inducing, grid=_grid(term, shape))),
+            how.read("inducing", _as_inducing, grid=_grid(term, shape)),
             n_patches.read("n_inducing", _as_number),
             n_places.read("n_locations", _as_places),
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from skconvgp._protocols import VariationalLikelihood
@@ -142,7 +141,7 @@ def read_variational(
         settings.read("batch_size", as_count),
         settings.read("max_iter", as_count),
         settings.read("learning_rate", as_rate),
-        settings.read("tol", partial(as_positive, allows_zero=True)),
+        settings.read("tol", as_positive, allows_zero=True),
     )
     if needs_it and word == COLLAPSED:
         raise ValueError(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -57,7 +56,7 @@ def evidence_search(
 ) -> EvidenceSearch | LocalSearch | None:
     """Return the search that `optimizer` asks for, or None."""
     choice = settings.read("optimizer", as_choice)
-    n_restarts = settings.read("n_restarts_optimizer", partial(as_count, least=0))
+    n_restarts = settings.read("n_restarts_optimizer", as_count, least=0)
     if choice is None:
         return None
     require_free(settings, prior, "optimizer=None")
@@ -119,12 +118,12 @@ def flow_search(
     whether it shows progress itself.
     """
     optimizer, noise = settings.read("optimizer", as_optimizer), settings.noise
-    objective = settings.read("objective", partial(as_objective, noise=noise))
+    objective = settings.read("objective", as_objective, noise=noise)
     require_free(settings, prior, settings.owner.replace("KernelFlows", "ConvNetGP"))
     objective = copy.deepcopy(objective)
     objective.count(LEAST_BATCH)  # raises for wrong settings before any work
     require_samples(problem)
-    sizes = settings.read("batch_size", partial(as_batch_sizes, n=len(problem.rows)))
+    sizes = settings.read("batch_size", as_batch_sizes, n=len(problem.rows))
     require_room(problem.codes, min(sizes))
     verbose = 0 if is_watched else settings.verbose
     progress = FitLine("flow", verbose, unit=STEPS)
@@ -139,7 +138,7 @@ def flow_search(
         optimizer,
         objective,
         sizes,
-        settings.read("n_batches", partial(as_count, most=MOST_BATCHES)),
+        settings.read("n_batches", as_count, most=MOST_BATCHES),
         isinstance(noise, str) and is_usual,
         watch_step,
     )

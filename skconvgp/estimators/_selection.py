@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -386,12 +385,11 @@ def _mean_rho(
     """
     kept, codes, model = training.kept, training.codes, process.model
     labels = None if codes is None else rows_to_tensor(codes)
-    as_size = partial(as_batch_size, n=len(rows), usual=USUAL_BATCH)
-    size = given.read("batch_size", as_size)
+    size = given.read("batch_size", as_batch_size, n=len(rows), usual=USUAL_BATCH)
     batches = Batches(len(rows), labels, make_generator(random_state))
     targets = rows_to_tensor(model.sample_targets)
     objective = Rho("held_out", noise_variance=model.noise)
-    total, count = 0.0, given.read("n_batches", partial(as_count, most=MOST_BATCHES))
+    total, count = 0.0, given.read("n_batches", as_count, most=MOST_BATCHES)
     for _ in range(count):
         indices = batches.draw(size).indices
         drawn = to_numpy(indices)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -333,7 +332,7 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
     def _require_kernels(self) -> None:
         """Raise unless the kernels are None or kernel objects."""
         for name in ("kernel", "field_kernel"):
-            Given.of(self).read(name, partial(as_kernel, usual=rbf()))
+            Given.of(self).read(name, as_kernel, usual=rbf())
 
     def _keep_kernels(self, samples: Samples) -> None:
         """Set the fitted kernels, and the scale of the samples."""
@@ -383,11 +382,12 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
             given.reject("solver", "'euler' with interpolation='original'")
         step_size = given.read("step_size", as_positive)
         field_noise = given.read("field_noise", as_positive)
-        as_size = partial(as_batch_size, n=n_samples, usual=AUTO_BATCH)
         return Flow(
             objective=self._objective(),
-            n_steps=given.read("n_steps", partial(as_count, least=0)),
-            batch_size=given.read("batch_size", as_size),
+            n_steps=given.read("n_steps", as_count, least=0),
+            batch_size=given.read(
+                "batch_size", as_batch_size, n=n_samples, usual=AUTO_BATCH
+            ),
             step_size=step_size,
             step=given.read("step", word_of(("spread", "original"))),
             solver=solver,
@@ -410,8 +410,7 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
         given = Given.of(self)
         if self.objective is None:
             given = given.but(objective="l2")
-        as_nugget = partial(as_objective, noise=SMALLEST_NUGGET)
-        objective = given.read("objective", as_nugget)
+        objective = given.read("objective", as_objective, noise=SMALLEST_NUGGET)
         objective.count(2)  # raises for wrong settings before any work
         if not objective.noise_variance >= SMALLEST_NUGGET:
             expected = f"an objective with noise_variance >= {SMALLEST_NUGGET:g}"

@@ -110,11 +110,14 @@ class Given:
         """Return a setting as it was given."""
         return self.values[name]
 
-    def read(self, name: str, check: Callable[[Any], Value]) -> Value:
-        """Return the value that a check makes of a setting; raise if it is unfit."""
+    def read(self, name: str, check: Callable[..., Value], **options: Any) -> Value:
+        """Return the value that a check makes of a setting; raise if it is unfit.
+
+        The options are those of the check.
+        """
         value = self.values[name]
         try:
-            return check(value)
+            return check(value, **options)
         except UnfitError as unfit:
             expected, got = unfit.args if len(unfit.args) > 1 else (*unfit.args, value)
             raise ValueError(self._sentence(name, expected, got)) from None

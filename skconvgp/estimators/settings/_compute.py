@@ -1,6 +1,6 @@
 """Settings of where and how to compute, of estimators and functions alike."""
 
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -72,7 +72,7 @@ class Compute(Given):
 
         If the device is missing, a fitted estimator falls back to the CPU.
         """
-        placement = self.read("device", partial(as_placement, needed=needed))
+        placement = self.read("device", as_placement, needed=needed)
         if _exists(placement.device):
             return placement
         message = f"device={self['device']!r} was asked for and is not on this machine"
@@ -87,7 +87,7 @@ class Compute(Given):
 
     def dtype(self, device: torch.device, backend: str = "torch") -> torch.dtype:
         """Return the precision of tiles."""
-        return self.read("dtype", partial(as_dtype, device=device, backend=backend))
+        return self.read("dtype", as_dtype, device=device, backend=backend)
 
     def memory_budget(
         self, device: torch.device, reserved: int = 0, n_workers: int = 1
@@ -95,7 +95,10 @@ class Compute(Given):
         """Return the bytes that a computation may hold beside `reserved` bytes."""
         return self.read(
             "memory_budget",
-            partial(as_budget, device=device, reserved=reserved, n_workers=n_workers),
+            as_budget,
+            device=device,
+            reserved=reserved,
+            n_workers=n_workers,
         )
 
     def runner(self, device: torch.device) -> tuple[TileRunner, int]:
