@@ -23,6 +23,7 @@ from skconvgp.estimators.settings._checks import (
     as_jobs,
     as_placement,
     as_verbose,
+    is_auto,
     word_of,
 )
 from skconvgp.kernels import Kernel
@@ -65,7 +66,8 @@ class Compute(Given):
         """Raise if the device or the precision of tiles is not allowed."""
         if self["device"] != AUTO:  # which there always is
             self.placement()
-        self.dtype(HOST)
+        if not is_auto(self["dtype"]):
+            self.dtype(HOST)
 
     def placement(self, needed: int = 0, *, is_fitted: bool = False) -> Placement:
         """Return the device, on which `needed` bytes must fit at once.
@@ -73,7 +75,7 @@ class Compute(Given):
         If the device is missing, a fitted estimator falls back to the CPU.
         """
         placement = self.read("device", as_placement, needed=needed)
-        if _exists(placement.device):
+        if placement.device.type == "cpu" or _exists(placement.device):
             return placement
         message = f"device={self['device']!r} was asked for and is not on this machine"
         if not is_fitted:
@@ -136,7 +138,5 @@ class Compute(Given):
 
 
 def _exists(device: torch.device) -> bool:
-    """Return whether a device exists on this machine."""
-    if device.type == "cpu":
-        return True
+    """Return whether a GPU exists on this machine."""
     return torch.cuda.is_available() and (device.index or 0) < torch.cuda.device_count()
