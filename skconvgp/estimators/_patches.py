@@ -34,6 +34,7 @@ from skconvgp.processes import (
     Variational,
     plan_patches,
     require_added_noise,
+    require_two_levels,
 )
 
 DTC, SOR = "dtc", "sor"
@@ -66,6 +67,7 @@ def fit_patches(
     noise, reason = settings.noise_for(problem, has_labels=bool(noisy))
     if noisy:
         require_added_noise(repr(noisy[0].likelihood), noise)
+        require_two_levels(noisy, problem)
     prior, choices, search = learn_patches(settings, problem, prior, choices)
     plan = plan_patches(
         prior,

@@ -64,15 +64,11 @@ class PatchLandscape(Traced):
         self._parts = list(slices(len(task.images), n_images))
         self.worst = WORST
         self.start, self.bounds, self.labels = task.start()
+        self.origin = self.start
         self.limits = np.exp(self.bounds[: len(self.labels)])
         self.fixed = (Batch(int_range(len(task.images))),)
         # Noise that is learned is a share of the mean prior variance at the start.
         self._unit = float(self._variances(reals(self.start)).mean())
-
-    @property
-    def origin(self) -> FloatArray:  # type: ignore[override]
-        """Where the search begins."""
-        return self.start
 
     def start_at_best_noise(self) -> None:
         """Begin with the noise that is best for the start, if noise is learned."""
@@ -86,7 +82,7 @@ class PatchLandscape(Traced):
         for start in starts:
             score = self._score(start, features)
             if score is not None and score.value < best:
-                best, self.start = score.value, start
+                best, self.start, self.origin = score.value, start, start
 
     def best_step(self, found: FloatArray, held: PatchTask) -> FloatArray:
         """Return the theta of the start, of a step or `found` that predicts best.
@@ -100,6 +96,10 @@ class PatchLandscape(Traced):
     def draw(self, progress: float) -> Batch:
         """Return the batch of all learning images."""
         return self.fixed[0]
+
+    def value(self, theta: FloatArray, batches: tuple[Batch, ...]) -> float:
+        """Return the value over all learning images, which every batch has."""
+        return super().value(theta, self.fixed)
 
     def _mean(self, theta: FloatArray, batches: tuple[Batch, ...]) -> float:
         """Return the value over all learning images; NaN if it is undefined."""

@@ -1,7 +1,7 @@
 """Fitted processes: frozen values, and the functions that fit them."""
 
 from skconvgp.processes._basis import Basis, NewRows
-from skconvgp.processes._coded_choice import require_columns
+from skconvgp.processes._coded_choice import require_columns, require_two_levels
 from skconvgp.processes._coefficients import CoefficientPosterior, CoefficientState
 from skconvgp.processes._completed import complete
 from skconvgp.processes._exact import scaled_gram
@@ -194,6 +194,7 @@ __all__ = [
     "require_columns",
     "require_common_noise",
     "require_features",
+    "require_two_levels",
     "scaled_gram",
     "terms_of",
 ]

@@ -93,18 +93,17 @@ def values_of_classes(models: Sequence[Any], problem: Problem, n_features: int) 
     return held + COLUMN_COPIES * n * n_classes + 2 * min(n, CHOOSING) ** 2
 
 
-def require_two_levels(model: NoisyModel) -> None:
-    """Raise if the noise of a latent function has more than two values.
-
-    `model` is that of a sample of each class.
-    """
-    if not LabelCode.of(model.targets, 1.0, 0.0).has_two_levels:
-        raise ValueError(
-            f"{model.likelihood!r} gives a latent function more than two noise "
-            "variances. Patches need one for the class of the function, and one for "
-            "all other classes: fit ConvNetGPClassifier, or use "
-            "likelihood='dirichlet'."
-        )
+def require_two_levels(models: Sequence[NoisyModel], problem: Problem) -> None:
+    """Raise if the noise of a latent function has more than two values."""
+    for model in models:
+        own = model_of_classes(model, problem).targets
+        if not LabelCode.of(own, 1.0, 0.0).has_two_levels:
+            raise ValueError(
+                f"{model.likelihood!r} gives a latent function more than two noise "
+                "variances. Patches need one for the class of the function, and one "
+                "for all other classes: fit ConvNetGPClassifier, or use "
+                "likelihood='dirichlet'."
+            )
 
 
 def values_of_labels(

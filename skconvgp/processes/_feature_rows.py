@@ -80,7 +80,7 @@ class Reservoir(Generic[Kept]):
 
     def smallest(self, size: int) -> Self:
         """Return at most so many of the rows, in their order."""
-        chosen = np.sort(self.keys.argsort()[:size])
+        chosen = np.sort(self.keys.argsort(kind="stable")[:size])
         return replace(self, keys=self.keys[chosen], rows=self.rows.take(chosen))
 
     def join(self, other: Self, size: int) -> Self:

@@ -32,13 +32,13 @@ from skconvgp.processes._held_rows import (
     SMALLEST_NOISE,
     HeldReading,
 )
-from skconvgp.processes._image_rows import RESERVOIR, ImageReading
+from skconvgp.processes._image_rows import KEPT_IMAGES, ImageReading
 from skconvgp.processes._label_models import NoisyModel
 from skconvgp.processes._labelled import Labelled
 from skconvgp.processes._problem import Problem, Record
 from skconvgp.processes._process import Process
 from skconvgp.processes._run import Resources, Run, clock
-from skconvgp.processes._solutions import Solution, earlier_sums, solution_of
+from skconvgp.processes._solutions import Solution, coded_sums, shared_sums
 from skconvgp.processes._sums import Reading, process_of, record_of, shared
 
 
@@ -60,7 +60,7 @@ def extend_process(
     amplitude: float | str | None,
     generator: Generator,
     resources: Resources,
-    codes: NDArray[np.intp] | None = None,
+    codes: Any = None,
 ) -> tuple[Process, Record]:
     """Return the process of these and further samples, with the same basis and noise.
 
@@ -76,7 +76,6 @@ def extend_process(
         run = resources.run(placement, room.needed)
         start, grown = clock(placement.device), process
         if grown.growth is None:
-            assert codes is not None
             grown = by_columns(grown, codes, generator, run)
             generator.set_state(begin)
         reading = _read(grown, problem, run, generator)
@@ -108,7 +107,8 @@ def _room(process: Process, problem: Problem) -> _Room:
     basis, growth, n = process.prior, process.growth, len(problem.rows)
     n_classes = 0 if process.labels is None else len(process.labels.offset)
     if basis.is_streamed:
-        r, n_squares, n_held = basis.n_samples, n_classes, min(n, RESERVOIR)
+        # The factors so far, and moments, which factors of both overwrite.
+        r, n_squares, n_held = basis.n_samples, 2 * n_classes, min(n, KEPT_IMAGES)
         what = f"The sums of {r} features"
         remedy = "fit with fewer features, by `n_inducing` or `n_locations`."
     else:
@@ -141,12 +141,12 @@ def _added(
 ) -> Solution:
     """Return the posterior of the samples of a process and of those that were read."""
     if before.labels is None:
-        (sums,), noise = earlier_sums(before, reading.device), before.model.noise
+        sums, noise = shared_sums(before, reading.device), before.model.noise
         return shared(reading, sums + reading.sums(noise), noise, amplitude)
-    own: Any = solution_of(before, reading.device)
+    own = Coded.of_process(before, reading.device)
     more = reading.class_sums()
     each = own.each(more, more.moments.sum(0))
-    known = earlier_sums(before, reading.device)
+    known = coded_sums(before, own)
     both = (sums + of_more for sums, of_more in zip(known, each, strict=True))
     return Coded.fitted(own, own.noise, both, more)
 
@@ -177,7 +177,7 @@ def by_columns(
     own = model_of_classes(labels, problem)
     rows = FeatureRows(features, torch.zeros_like(features[:, 0]))
     given = process.prior, rows, state.lift_map, model.mean_diag, "sor"
-    reading = HeldReading(problem, *given, features.dtype)
+    reading = HeldReading(problem, *given)
     code = CodedTargets.of(own, posterior.amplitude, noise, features.device)
     sums = reading.class_sums()
     solution = Coded.fitted(code, noise, code.each(sums, sums.moments.sum(0)), sums)

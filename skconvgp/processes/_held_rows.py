@@ -40,7 +40,7 @@ from skconvgp.processes._label_choice import CHOOSING, LabelledRows
 from skconvgp.processes._label_models import spread_over_classes
 from skconvgp.processes._problem import Model, Problem, require_finite_noise
 from skconvgp.processes._process import Growth, KeptLeftOut, Labels, Process
-from skconvgp.processes._run import Run, clock
+from skconvgp.processes._run import Run
 from skconvgp.processes._shared import unit_noise
 from skconvgp.processes._solutions import Solution, leave_out
 
@@ -49,8 +49,8 @@ from skconvgp.processes._solutions import Solution, leave_out
 SMALLEST_NOISE = {torch.float64: 1e-10, torch.float32: 1e-6}
 # Samples whose features are kept. Their leave-one-out predictions are computed anew
 # after more samples have been added; those of all samples would need all features.
-RESERVOIR = 500
-JUDGED = 5000  # samples whose left-out log loss chooses a likelihood
+KEPT_ROWS = 500
+JUDGED_LABELS = 5000  # samples whose left-out log loss chooses a likelihood
 ROWS = 4096  # of features that are summed at a time
 FEATURE_COPIES = 2  # of features, and of their products
 FEWER_FEATURES = (
@@ -92,12 +92,13 @@ class HeldReading:
     lift_map: Tensor  # as in `CoefficientState`
     mean_diag: float
     variance: str  # of what features do not explain: "dtc", "sor" or "fitc"
-    precision: torch.dtype  # the coarsest that covariances have gone through
+    # The coarsest that covariances have gone through, read by `choose_noise` alone.
+    precision: torch.dtype = torch.float64
     n_pairs: int = 0  # of samples, whose covariances were evaluated
     gram_seconds: float = 0.0
 
     keeps_sums: ClassVar[bool] = True  # else they follow from factors
-    explained: ClassVar[float] = 1.0  # share of the prior variance, if it is told
+    explained: ClassVar[float] = 1.0  # share of the prior variance: not estimated
 
     @classmethod
     def of_completed(
@@ -121,9 +122,9 @@ class HeldReading:
     @classmethod
     def of_more(cls, process: Process, problem: Problem, run: Run) -> Self:
         """Return further samples of a process."""
-        start, basis = clock(run.config.device), process.prior
+        basis = process.prior
         posterior, unit = coefficients_of(process), process.model.mean_diag
-        lift_map = thaw(process.state, run.config.device).lift_map
+        lift_map = to_tensor(process.state.lift_map, run.config.device)
         lifted, residual_diags = [], []
         reads = posterior.reads_variances(basis, needs_var=True)
         new = NewRows(problem.rows)
@@ -140,9 +141,8 @@ class HeldReading:
         rows = FeatureRows(torch.cat(lifted), torch.cat(residual_diags))
         has_anchors = lift_map.ndim > 0
         n_pairs = len(problem.rows) * (basis.n_samples + 1) if has_anchors else 0
-        seconds = clock(run.config.device) - start
-        own = basis, rows, lift_map, unit, posterior.variance, features.dtype
-        return cls(problem, *own, n_pairs, seconds)
+        own = basis, rows, lift_map, unit, posterior.variance
+        return cls(problem, *own, n_pairs=n_pairs)
 
     @property
     def device(self) -> torch.device:
@@ -173,6 +173,7 @@ class HeldReading:
         features, residual_diag = self.rows.features, self.rows.residual_diag
         own = self.observed(features.dtype)
         unit = unit_noise(residual_diag, noise, self.variance)
+        require_finite_noise(unit / own.weights)
         return sum_features(features, own.targets, unit, own.weights)
 
     def class_sums(self) -> ClassSums:
@@ -219,7 +220,9 @@ class HeldReading:
 
     def judged(self, sums: ClassSums) -> tuple[ClassSums, FeatureRows, Any]:
         """Return sums, rows, and samples whose left-out loss chooses a likelihood."""
-        chosen = spread_over_classes(self.problem.class_codes, JUDGED).to(self.device)
+        chosen = spread_over_classes(self.problem.class_codes, JUDGED_LABELS).to(
+            self.device
+        )
         return sums, taken(self.rows, chosen), chosen
 
     def left_out(
@@ -244,11 +247,11 @@ class HeldReading:
         if generator is None:
             return left_out, None
         keys = draw_keys(n_before, len(samples), generator)
-        reservoir = Reservoir(keys, held).smallest(RESERVOIR)
+        reservoir = Reservoir(keys, held).smallest(KEPT_ROWS)
         if before is not None and before.growth is not None:
             kept = before.growth.reservoir
             kept = replace(kept, rows=thaw(kept.rows, self.device))
-            reservoir = kept.join(reservoir, RESERVOIR)
+            reservoir = kept.join(reservoir, KEPT_ROWS)
             # Features of earlier samples are kept for the reservoir only, so that only
             # its values are brought up to date.
             new = to_numpy(samples), found

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Generator, Tensor
 
 from skconvgp._tensors import int_range
-from skconvgp.engine import rows_to_tensor, to_numpy, to_tensor
+from skconvgp.engine import rows_to_tensor, to_numpy
 from skconvgp.inference import (
     ClassMoments,
     ClassSums,
@@ -55,7 +55,7 @@ from skconvgp.processes._solutions import Solution, leave_out
 LEAST_EXPLAINED = 0.5  # of the prior variance; defaults explain .8 and more
 # Images whose features are kept, and whose leave-one-out predictions judge the noise
 # and calibrate. Those of all would take as long as the fit, mostly for variances.
-RESERVOIR = 2000
+KEPT_IMAGES = 2000
 MANY_IMAGES = 5000  # whose products are summed in single precision
 VARIANCE_IMAGES = 256  # whose mean prior variance is the unit
 
@@ -72,10 +72,10 @@ class ImageReading:
     data: MergedSamples  # their targets and weights
     keys: NDArray[np.floating]  # (m,), random
     kept: NDArray[np.intp]  # (q,), images with the smallest keys, in increasing order
-    by: ImageFeatures
-    explained: float  # share of the prior variance that features explain, if it is told
+    reader: ImageFeatures
+    explained: float  # share of the prior variance by features; 1 if not estimated
     rows: FeatureRows  # of images that are kept
-    known: Any  # sums over all images, for a noise of 1, or over those of each class
+    totals: Any  # sums over all images, for a noise of 1, or over those of each class
     gram_seconds: float
 
     keeps_sums: ClassVar[bool] = False  # they follow from the factor
@@ -103,34 +103,35 @@ class ImageReading:
         data = images.merge(problem.targets, problem.weights, device)
         n_before = 0 if before is None else len(before.model.targets)
         keys = draw_keys(n_before, len(images.rows), generator)
-        order = keys.argsort()
+        order = keys.argsort(kind="stable")
         if before is None:
             few = np.sort(order[:VARIANCE_IMAGES])
             weights = data.weights[few]
             basis, unit, explained = _unit_of(basis, images.rows[few], weights, run)
         else:
             unit, explained = before.model.mean_diag, 1.0
-        kept, by = np.sort(order[:RESERVOIR]), ImageFeatures(basis, unit, variance, run)
+        kept = np.sort(order[:KEPT_IMAGES])
+        reader = ImageFeatures(basis, unit, variance, run)
         of_classes = _class_weights(images, problem, device) if has_labels else None
-        known, features = _read(images, data, of_classes, kept, basis, run)
-        rows = by.rows(features, images.rows[kept])
-        found = rows, known, clock(device) - start
-        return cls(problem, images, data, keys, kept, by, explained, *found)
+        totals, features = _read(images, data, of_classes, kept, basis, run)
+        rows = reader.rows(features, images.rows[kept])
+        found = rows, totals, clock(device) - start
+        return cls(problem, images, data, keys, kept, reader, explained, *found)
 
     @property
     def basis(self) -> PatchPrior:
         """The features, in the unit."""
-        return self.by.basis
+        return self.reader.basis
 
     @property
     def mean_diag(self) -> float:
         """The unit: mean prior variance."""
-        return self.by.unit
+        return self.reader.unit
 
     @property
     def variance(self) -> str:
         """Treatment of the variance that features do not explain."""
-        return self.by.variance
+        return self.reader.variance
 
     @property
     def device(self) -> torch.device:
@@ -149,7 +150,7 @@ class ImageReading:
     @property
     def facts(self) -> Sequence[Fact]:
         """A fact if much of the prior variance is ignored."""
-        has_noise = isinstance(self.known, FeatureSums)
+        has_noise = isinstance(self.totals, FeatureSums)
         is_ignored = self.variance == "sor" and self.explained < LEAST_EXPLAINED
         return [TooFewPatches(self.explained)] if has_noise and is_ignored else []
 
@@ -170,17 +171,17 @@ class ImageReading:
 
     def sums(self, noise: float) -> FeatureSums:
         """Return sums over the features of all images."""
-        return at_noise(self.known, noise)
+        return at_noise(self.totals, noise)
 
     def class_sums(self) -> ClassSums:
         """Return sums over the images of each class."""
-        known: ClassSums = self.known
-        return known
+        totals: ClassSums = self.totals
+        return totals
 
     def choose_noise(self, criterion: str, amplitude: Tensor | None) -> float:
         """Return the noise that is best by a criterion, for an amplitude (k,)."""
         data = self.data.take(self.kept)
-        judged = self.known, self.rows.features, data
+        judged = self.totals, self.rows.features, data
         if self.keeps_all:
             judged = *in_few_coordinates(*judged), data
         return search_noise(*judged, criterion, amplitude)
@@ -212,8 +213,7 @@ class ImageReading:
     @property
     def _class_weights(self) -> Tensor:
         """Weights (q, c), for each class, of the samples of images that are kept."""
-        device = self.device
-        return _class_weights(self.images, self.problem, device)[self.kept]
+        return _class_weights(self.subset, self.problem, self.device)
 
     def left_out(
         self,
@@ -238,9 +238,9 @@ class ImageReading:
             nothing = PatchLeftOut(mean[:0], var[:0], solution.has_noise, images=others)
             kept_alone = self.subset.samples, found
             return nothing.followed_by(n, kept_alone), Growth(reservoir)
-        reservoir = growth_of(before).reservoir.join(reservoir, RESERVOIR)
+        reservoir = growth_of(before).reservoir.join(reservoir, KEPT_IMAGES)
         kept, known = reservoir.rows.images, reservoir.rows.residual_diag
-        found = self.by.leave_out(kept, solution, model, labels, known)
+        found = self.reader.leave_out(kept, solution, model, labels, known)
         earlier: Any = before.left_out
         left_out: PatchLeftOut = earlier.followed_by(n, (kept.samples, found))
         # Those of other images are not computed later: more samples are known then.
@@ -266,9 +266,10 @@ def _class_weights(
 ) -> Tensor:
     """Return the weight (m, c) of the samples of each class that show an image."""
     codes = rows_to_tensor(problem.class_codes)[images.samples]
-    one_hot = torch.nn.functional.one_hot(codes, len(problem.scale)).to(device)
-    weights = to_tensor(problem.weights[images.samples], device)
-    return images.inputs(device).sum(one_hot * weights[:, None])
+    one_hot = torch.nn.functional.one_hot(codes, len(problem.scale))
+    weights = rows_to_tensor(problem.weights)[images.samples]
+    of_classes = (one_hot * weights[:, None]).to(device)
+    return images.inputs(device).sum(of_classes)
 
 
 def _read(

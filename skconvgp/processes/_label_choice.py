@@ -118,6 +118,8 @@ class LabelledRows:
 
         Other parameters are those of `amplitude_of_model`.
         """
+        if not isinstance(setting, str):
+            return mean_diag if setting is None else setting
         own = replace(
             model.take(rows_to_tensor(self.codes)),
             weights=self.weights,

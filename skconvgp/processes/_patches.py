@@ -12,11 +12,9 @@ import torch
 from skconvgp.engine import Size
 from skconvgp.processes._coded_choice import (
     SQUARE_COPIES,
-    model_of_classes,
-    require_two_levels,
     values_of_labels,
 )
-from skconvgp.processes._image_rows import RESERVOIR
+from skconvgp.processes._image_rows import KEPT_IMAGES
 from skconvgp.processes._inducing_sum import (
     TermChoice,
     choices_with_room,
@@ -68,7 +66,7 @@ def plan_patches(
     n_images = len(images)
 
     def n_values(r: int) -> int:
-        held = SQUARE_COPIES * r**2 + min(n, RESERVOIR) * r
+        held = SQUARE_COPIES * r**2 + min(n, KEPT_IMAGES) * r
         if models:
             held += values_of_labels(models, r, n)
         if variational is not None:
@@ -115,8 +113,6 @@ def _fit(
     run: Run,
 ) -> Fitted:
     """Fit a process of patches, and perhaps a variational one from it on."""
-    for model in models:
-        require_two_levels(model_of_classes(model, problem))
     prior.choice(run)  # this and the next line raise before any work
     prior.images_at_once(run.config)
     generator = resources.generator()

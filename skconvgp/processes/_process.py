@@ -45,11 +45,6 @@ class CodedLabels(Labels):
     code: LabelCode = field(repr=False)  # targets and noise of each label, as arrays
     codes: NDArray[np.intp] = field(repr=False)  # (n,), of the samples
 
-    @property
-    def least_noise(self) -> float:
-        """Least noise of an observation, as a share of the amplitude."""
-        return float(self.code.noise.min())
-
     def with_more(self, codes: NDArray[np.intp]) -> Self:
         """Return the labels of these and of further samples (n,)."""
         return replace(self, codes=np.concatenate([self.codes, codes]))

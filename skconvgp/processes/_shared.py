@@ -64,6 +64,7 @@ class Shared:
     def of_process(cls, process: Process, device: torch.device) -> Self:
         """Return the posterior of a process whose features need no lift."""
         own, model = coefficients_of(process), process.model
+        assert own.state.lift_map is None
         (factor,) = thaw(own.state, device).factors
         posterior = FeaturePosterior(factor, to_tensor(own.dual, device), own.jitter)
         return cls(posterior, model.noise, own.variance, model.amplitude, math.nan)

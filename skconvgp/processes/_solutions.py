@@ -37,28 +37,30 @@ def solution_of(process: Process, device: torch.device) -> Solution:
     return kind.of_process(process, device)
 
 
-def earlier_sums(process: Process, device: torch.device) -> Iterator[FeatureSums]:
-    """Yield the sums over the samples of a process, of each of its functions.
+def shared_sums(process: Process, device: torch.device) -> FeatureSums:
+    """Return the sums over the samples of a process whose targets share one noise.
 
-    They are recovered from the factors of the precisions unless they are kept: beside
-    the factors they would double the size of a model.
+    They are recovered from the factor of the precision unless they are kept.
     """
     model, growth = process.model, process.growth
     if growth is not None and growth.sums is not None:
-        yield thaw(growth.sums, device)
-        return
-    known = solution_of(process, device)
-    if isinstance(known, Shared):
-        moment, response = known.posterior.sums()
-        targets, weights = (
-            to_tensor(v, device) for v in (model.targets, model.weights)
-        )
-        energy = (targets.square() * weights[:, None]).sum(0) / model.noise
-        total: Tensor = weights.sum()
-        log_noise = total * math.log(model.noise)
-        yield FeatureSums(moment, response, energy, log_noise, total)
-        return
-    weights = coded_labels(process).class_weights(model.weights).to(device)
+        return thaw(growth.sums, device)
+    known = Shared.of_process(process, device)
+    moment, response = known.posterior.sums()
+    targets, weights = (to_tensor(v, device) for v in (model.targets, model.weights))
+    energy = (targets.square() * weights[:, None]).sum(0) / model.noise
+    total: Tensor = weights.sum()
+    return FeatureSums(moment, response, energy, total * math.log(model.noise), total)
+
+
+def coded_sums(process: Process, known: Coded) -> Iterator[FeatureSums]:
+    """Yield the sums over the samples of a process, of each of its functions.
+
+    They are recovered from its posterior: beside it they would double the size of a
+    model.
+    """
+    weights = coded_labels(process).class_weights(process.model.weights)
+    weights = weights.to(known.factors.device)
     energy, each = known.code.energy(weights), known.code.log_noise(weights)
     for i, jitter in enumerate(known.jitters):
         mean = known.coefficients[:, i : i + 1]

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from skconvgp.processes._solutions import earlier_sums
+from skconvgp.processes._coded import Coded
+from skconvgp.processes._solutions import coded_sums, shared_sums
 from tests.helpers.cells import CELLS
 
 N, FIRST, N_NEW = 34, 22, 5
@@ -69,7 +70,10 @@ def results(cell, gp, new):
 
 def sums_of(gp):
     """Return the sums over the features of all samples, of each latent function."""
-    return map(vars, earlier_sums(gp._process, torch.device("cpu")))
+    process, host = gp._process, torch.device("cpu")
+    if process.labels is None:
+        return [vars(shared_sums(process, host))]
+    return map(vars, coded_sums(process, Coded.of_process(process, host)))
 
 
 @pytest.mark.parametrize("cell", params(GROWING))

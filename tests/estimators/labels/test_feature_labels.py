@@ -259,7 +259,7 @@ def test_batches_are_a_fit_where_the_prior_mean_is_the_same():
 
 
 def test_only_the_reservoir_is_brought_up_to_date(monkeypatch):
-    monkeypatch.setattr("skconvgp.processes._held_rows.RESERVOIR", 20)
+    monkeypatch.setattr("skconvgp.processes._held_rows.KEPT_ROWS", 20)
     X, y, _ = samples(2, 60)
     gp = classifier(RandomFeatures(40), "dirichlet").fit(X[:30], y[:30])
     before = gp._process.left_out.mean.copy()

@@ -237,7 +237,7 @@ def test_means_variances_and_evidence_are_those_of_dense_formulas(variance):
 
 @pytest.mark.parametrize("n_kept", [11, 2000])
 def test_leave_one_out_is_a_refit(n_kept, monkeypatch):
-    monkeypatch.setattr(_image_rows, "RESERVOIR", n_kept)
+    monkeypatch.setattr(_image_rows, "KEPT_IMAGES", n_kept)
     X, Z, y = images()[:N], some_patches(), targets()
     spec = kernel(location_lengthscale=1.5)
     gp = fitted(spec, Z, n_locations=2)
@@ -267,7 +267,7 @@ def test_leave_one_out_is_a_refit(n_kept, monkeypatch):
 @pytest.mark.parametrize(("n_drawn", "n_kept"), [(5, 2000), (256, 11), (256, 2000)])
 def test_weights_are_repetitions(inducing, noise, n_drawn, n_kept, monkeypatch):
     monkeypatch.setattr(_image_rows, "VARIANCE_IMAGES", n_drawn)
-    monkeypatch.setattr(_image_rows, "RESERVOIR", n_kept)
+    monkeypatch.setattr(_image_rows, "KEPT_IMAGES", n_kept)
     X, y = images()[:N], targets()
     repeats = np.tile([1, 3, 0, 1, 2, 1, 1], N // 7)
     how = some_patches() if inducing == "given" else inducing
@@ -290,7 +290,7 @@ def test_weights_are_repetitions(inducing, noise, n_drawn, n_kept, monkeypatch):
 
 
 def test_weights_are_repetitions_for_labels_of_many_images(monkeypatch):
-    monkeypatch.setattr(_image_rows, "RESERVOIR", 30)
+    monkeypatch.setattr(_image_rows, "KEPT_IMAGES", 30)
     X, y = digits(90)
     repeats = np.random.default_rng(4).integers(0, 4, 90)
     options = {"inducing": X[:9, :, 1:4, 1:4], "dtype": "float64", "random_state": 0}
@@ -479,7 +479,7 @@ def test_left_out_predictions_on_demand_are_those_that_are_kept(
     options |= {"noise_variance": 0.01, "dtype": precision, "variance": variance}
     spec = PatchKernel(rbf(1.0), patch_size=3, location_lengthscale=1.5)
     kept = PatchGPClassifier(spec, **options).fit(X, y)
-    monkeypatch.setattr(_image_rows, "RESERVOIR", 20)
+    monkeypatch.setattr(_image_rows, "KEPT_IMAGES", 20)
     given = X.copy()
     gp = PatchGPClassifier(spec, **options).fit(given, y)
     given[:] = 0.0  # the estimator has images of its own

@@ -206,7 +206,7 @@ def test_settings_of_the_first_batch_stay():
 def test_left_out_images_on_demand(variance, monkeypatch):
     X, y = digits(60)
     kept = classifier(variance=variance, **GIVEN).fit(X, y)
-    monkeypatch.setattr(_image_rows, "RESERVOIR", 20)
+    monkeypatch.setattr(_image_rows, "KEPT_IMAGES", 20)
     gp = classifier(variance=variance, **GIVEN).fit(X, y)
     assert len(gp._process.left_out.subset[0]) == 20
     assert np.isnan(gp._process.left_out.mean).any()
@@ -215,7 +215,7 @@ def test_left_out_images_on_demand(variance, monkeypatch):
 
 
 def test_kept_images_after_batches(monkeypatch):
-    monkeypatch.setattr(_image_rows, "RESERVOIR", 20)
+    monkeypatch.setattr(_image_rows, "KEPT_IMAGES", 20)
     X, y = digits(60)
     gp = in_batches(classifier(**GIVEN, likelihood=Shifted()), X, y, [30])
     whole = whole_like(gp, X, y, likelihood=Shifted())
@@ -227,7 +227,7 @@ def test_kept_images_after_batches(monkeypatch):
 
 
 def test_weights_are_repetitions(monkeypatch):
-    monkeypatch.setattr(_image_rows, "RESERVOIR", 30)
+    monkeypatch.setattr(_image_rows, "KEPT_IMAGES", 30)
     X, y = digits(60)
     y[40:] = y[:20]
     X[40:50] = X[:10]  # the same image with the same label, and with another

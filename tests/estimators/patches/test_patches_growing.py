@@ -103,7 +103,7 @@ def test_probabilities_of_batches_are_those_of_one_fit(at):
 
 @pytest.mark.parametrize("at", [[30], [10, 45]], ids=str)
 def test_a_reservoir_does_not_depend_on_batches(at, monkeypatch):
-    monkeypatch.setattr(_image_rows, "RESERVOIR", 20)
+    monkeypatch.setattr(_image_rows, "KEPT_IMAGES", 20)
     X, y = digits(60)
     gp, whole = regressors(X, at[0])
     for part in pieces(60, at):
@@ -122,7 +122,7 @@ def test_a_reservoir_does_not_depend_on_batches(at, monkeypatch):
 
 
 def test_images_after_a_fit_to_more_than_a_reservoir(monkeypatch):
-    monkeypatch.setattr(_image_rows, "RESERVOIR", 20)
+    monkeypatch.setattr(_image_rows, "KEPT_IMAGES", 20)
     X, y = digits(70)
     gp, whole = regressors(X, 50)
     gp.fit(X[:50], y[:50])
@@ -136,7 +136,7 @@ def test_images_after_a_fit_to_more_than_a_reservoir(monkeypatch):
 
 
 def test_equal_images_of_a_batch_are_drawn_together(monkeypatch):
-    monkeypatch.setattr(_image_rows, "RESERVOIR", 20)
+    monkeypatch.setattr(_image_rows, "KEPT_IMAGES", 20)
     X, y = digits(60)
     repeats = np.random.default_rng(4).integers(0, 4, 60)
     weighted, repeated = (regressors(X, 30, repeats)[0] for _ in range(2))
@@ -217,7 +217,7 @@ def test_variational_inference_takes_no_further_images():
 
 @twice
 def test_a_file_of_skops_keeps_images_and_takes_further_ones(monkeypatch):
-    monkeypatch.setattr(_image_rows, "RESERVOIR", 20)
+    monkeypatch.setattr(_image_rows, "KEPT_IMAGES", 20)
     X, y = digits(60)
     gp = regressors(X, 60)[0].fit(X, y)
     assert gp._process.left_out.images is not None

@@ -33,7 +33,7 @@ def small_blocks(monkeypatch):
     """Show a line for each block, of ten images; keep twenty."""
     monkeypatch.setattr("skconvgp.estimators.compute._progress.INTERVAL", 0.0)
     monkeypatch.setattr(_patch_prior, "MOST_ROWS", 10)
-    monkeypatch.setattr(_image_rows, "RESERVOIR", 20)
+    monkeypatch.setattr(_image_rows, "KEPT_IMAGES", 20)
 
 
 @twice
