@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from skconvgp import (
     BayesianNetworkClassifier,
@@ -14,6 +15,7 @@ from skconvgp import (
     PatchGPRegressor,
     gram_matrix,
 )
+from skconvgp.completion import Nystrom, RandomFeatures
 from skconvgp.exceptions import ScaleWarning
 from skconvgp.kernels import dot_product, rbf
 from tests.helpers.estimators import blobs, digits, wave
@@ -208,3 +210,20 @@ def test_a_model_within_a_model_does_not_tell_again():
     model = BayesianNetworkRegressor(max_iter=4, n_draws=2)
     told = told_of(model, X, y, np.full(60, 0.01))
     assert told.count(ScaleWarning) == 1
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        NystromCompletedGP(rbf(1.0), n_landmarks=20),
+        ConvNetGPClassifier(rbf(1.0), completion=Nystrom(20)),
+        ConvNetGPClassifier(rbf(1.0), completion=RandomFeatures(20)),
+    ],
+    ids=repr,
+)
+def test_weights_that_single_precision_turns_into_0_are_refused(model):
+    X, y = blobs(60)
+    weights = np.where(np.arange(60) == 3, 1e-50, 1.0)
+    model = clone(model).set_params(solve_dtype="float32", random_state=0)
+    with pytest.raises(ValueError, match="set tiny weights to 0"):
+        model.fit(X, y, sample_weight=weights)
