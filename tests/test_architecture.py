@@ -40,7 +40,7 @@ MOST_FILES = {"estimators": 5, "processes": 3}
 MOST_FRAMES = 15
 # Who asks whether something is a kernel: the door, and the prior of a strategy that has
 # a kernel as a setting.
-KERNEL_DOORS = {"estimators/settings/_checks.py", "processes/_coarse.py"}
+KERNEL_DOORS = {"estimators/settings/_checks.py", "processes/basis/_coarse.py"}
 MOST_KERNEL_QUESTIONS = 4
 MOST_ASSERTS = 10  # in estimators
 MOST_DECISIONS = 30  # pages

@@ -1,16 +1,12 @@
 """Estimators: the only floor that knows scikit-learn."""
 
 from skconvgp.estimators._classification import ConvNetGPClassifier
-from skconvgp.estimators._encoder import BinaryEncoder
 from skconvgp.estimators._ensemble import KernelEnsembleClassifier
 from skconvgp.estimators._flow_classification import KernelFlowsClassifier
 from skconvgp.estimators._flow_regression import KernelFlowsRegressor
 from skconvgp.estimators._image_classification import ImageClassifier
 from skconvgp.estimators._image_regression import ImageRegressor
 from skconvgp.estimators._kernel_features import KernelFeatures
-from skconvgp.estimators._network_classification import BayesianNetworkClassifier
-from skconvgp.estimators._network_regression import BayesianNetworkRegressor
-from skconvgp.estimators._network_report import NetworkReport
 from skconvgp.estimators._nystrom_classification import NystromCompletedGP
 from skconvgp.estimators._nystrom_regression import NystromCompletedGPRegressor
 from skconvgp.estimators._patch_classification import PatchGPClassifier
@@ -24,6 +20,12 @@ from skconvgp.estimators.functions._gradients import gram_gradient, gram_vjp
 from skconvgp.estimators.functions._gram import gram_diag, gram_matrix
 from skconvgp.estimators.functions._precision import PrecisionReport, check_precision
 from skconvgp.estimators.functions._sklearn_kernel import as_sklearn_kernel
+from skconvgp.estimators.networks._encoder import BinaryEncoder
+from skconvgp.estimators.networks._network_classification import (
+    BayesianNetworkClassifier,
+)
+from skconvgp.estimators.networks._network_regression import BayesianNetworkRegressor
+from skconvgp.estimators.networks._network_report import NetworkReport
 
 __all__ = [
     "SKOPS_TRUSTED_TYPES",

@@ -14,17 +14,12 @@ from skconvgp import (
 from skconvgp._parts import Part
 from skconvgp.estimators._classification import ConvNetGPClassifier
 from skconvgp.estimators._doors import Training
-from skconvgp.estimators._encoder import BinaryEncoder
-from skconvgp.estimators._encoder_head import CodeHead
 from skconvgp.estimators._ensemble import KernelEnsembleClassifier
 from skconvgp.estimators._flow_classification import KernelFlowsClassifier
 from skconvgp.estimators._flow_regression import KernelFlowsRegressor
 from skconvgp.estimators._image_classification import ImageClassifier
 from skconvgp.estimators._image_regression import ImageRegressor
 from skconvgp.estimators._kernel_features import KernelFeatures
-from skconvgp.estimators._network_classification import BayesianNetworkClassifier
-from skconvgp.estimators._network_regression import BayesianNetworkRegressor
-from skconvgp.estimators._network_report import NetworkReport
 from skconvgp.estimators._nystrom_classification import NystromCompletedGP
 from skconvgp.estimators._nystrom_regression import NystromCompletedGPRegressor
 from skconvgp.estimators._patch_classification import PatchGPClassifier
@@ -33,6 +28,13 @@ from skconvgp.estimators._regression import ConvNetGPRegressor
 from skconvgp.estimators._report import FitReport
 from skconvgp.estimators._views import TransformedView
 from skconvgp.estimators._warp import KernelFlowsWarp
+from skconvgp.estimators.networks._encoder import BinaryEncoder
+from skconvgp.estimators.networks._encoder_head import CodeHead
+from skconvgp.estimators.networks._network_classification import (
+    BayesianNetworkClassifier,
+)
+from skconvgp.estimators.networks._network_regression import BayesianNetworkRegressor
+from skconvgp.estimators.networks._network_report import NetworkReport
 from skconvgp.flows import (
     LBFGS,
     Adam,

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from skconvgp._protocols import Score
 from skconvgp.exceptions import NotPSDError
-from skconvgp.processes._label_models import LinkModel
+from skconvgp.processes.fits._label_models import LinkModel
 
 AMPLITUDE_LABEL = "amplitude"
 START, BOUNDS = 10.0, (1e-3, 1e7)  # of the amplitude

@@ -21,7 +21,7 @@ from skconvgp.flows._landscape import NOISE_LABEL
 from skconvgp.kernels import Kernel, PatchKernel
 from skconvgp.kernels._flips import flip
 from skconvgp.processes import Term, terms_of
-from skconvgp.processes._patch_features import (
+from skconvgp.processes.basis._patch_features import (
     Whitening,
     whitened_features,
     whitening,

@@ -1,11 +1,5 @@
 """Fitted processes: frozen values, and the functions that fit them."""
 
-from skconvgp.processes._basis import Basis, NewRows
-from skconvgp.processes._coded_choice import require_columns, require_two_levels
-from skconvgp.processes._coefficients import CoefficientPosterior, CoefficientState
-from skconvgp.processes._completed import complete
-from skconvgp.processes._exact import scaled_gram
-from skconvgp.processes._expansion import ExpansionPrior, expand, expanded
 from skconvgp.processes._facts import (
     BoundMoving,
     Clipped,
@@ -20,35 +14,6 @@ from skconvgp.processes._facts import (
     Unfinished,
     Unsolved,
 )
-from skconvgp.processes._feature_room import require_features
-from skconvgp.processes._feature_rows import FeatureRows, Reservoir
-from skconvgp.processes._growing import can_grow, extend_process
-from skconvgp.processes._held_rows import HeldRows
-from skconvgp.processes._inducing import (
-    INDUCING,
-    Inducing,
-    InducingSet,
-    place_locations,
-)
-from skconvgp.processes._inducing_sum import (
-    InducingSum,
-    Term,
-    TermChoice,
-    choose_inducing,
-    terms_of,
-)
-from skconvgp.processes._label_models import LabelModel, LinkModel, NoisyModel
-from skconvgp.processes._labelled import Labelled, LabelState
-from skconvgp.processes._landmark_features import LandmarkFeatures
-from skconvgp.processes._landmark_plan import plan_landmarks
-from skconvgp.processes._left_out_images import ImageRows, PatchImages, PatchLeftOut
-from skconvgp.processes._neighbors import NeighborProcess, left_out_neighborhoods
-from skconvgp.processes._parts import KernelPart, MirroredPart, PatchPart
-from skconvgp.processes._parts_fit import JUDGED, PartChoice, PartsFit
-from skconvgp.processes._parts_prior import PartsPrior
-from skconvgp.processes._patch_noise import LEAST_NOISE
-from skconvgp.processes._patch_prior import PatchPrior
-from skconvgp.processes._patches import plan_patches
 from skconvgp.processes._plan import (
     GRAM_COPIES,
     Fitted,
@@ -61,12 +26,6 @@ from skconvgp.processes._plan import (
     prepare_fit,
 )
 from skconvgp.processes._planner import Parts, Planner
-from skconvgp.processes._posterior import Draws
-from skconvgp.processes._prior import (
-    KernelPrior,
-    MatrixPrior,
-    PlainPrior,
-)
 from skconvgp.processes._problem import (
     Latent,
     Model,
@@ -84,16 +43,67 @@ from skconvgp.processes._process import (
     LeftOutValues,
     Process,
 )
-from skconvgp.processes._requirements import (
+from skconvgp.processes._run import Resources, Run
+from skconvgp.processes.basis._basis import Basis, NewRows
+from skconvgp.processes.basis._completed import complete
+from skconvgp.processes.basis._expansion import ExpansionPrior, expand, expanded
+from skconvgp.processes.basis._feature_room import require_features
+from skconvgp.processes.basis._inducing import (
+    INDUCING,
+    Inducing,
+    InducingSet,
+    place_locations,
+)
+from skconvgp.processes.basis._inducing_sum import (
+    InducingSum,
+    Term,
+    TermChoice,
+    choose_inducing,
+    terms_of,
+)
+from skconvgp.processes.basis._landmark_features import LandmarkFeatures
+from skconvgp.processes.basis._parts import KernelPart, MirroredPart, PatchPart
+from skconvgp.processes.basis._parts_prior import PartsPrior
+from skconvgp.processes.basis._patch_prior import PatchPrior
+from skconvgp.processes.basis._prior import (
+    KernelPrior,
+    MatrixPrior,
+    PlainPrior,
+)
+from skconvgp.processes.basis._summed import Prior, SummedPrior
+from skconvgp.processes.basis._views import FitView, View
+from skconvgp.processes.fits._coded_choice import require_columns, require_two_levels
+from skconvgp.processes.fits._exact import scaled_gram
+from skconvgp.processes.fits._feature_rows import FeatureRows, Reservoir
+from skconvgp.processes.fits._growing import can_grow, extend_process
+from skconvgp.processes.fits._held_rows import HeldRows
+from skconvgp.processes.fits._label_models import LabelModel, LinkModel, NoisyModel
+from skconvgp.processes.fits._landmark_plan import plan_landmarks
+from skconvgp.processes.fits._parts_fit import JUDGED, PartChoice, PartsFit
+from skconvgp.processes.fits._patch_noise import LEAST_NOISE
+from skconvgp.processes.fits._patches import plan_patches
+from skconvgp.processes.fits._requirements import (
     require_added_noise,
     require_common_noise,
 )
-from skconvgp.processes._run import Resources, Run
-from skconvgp.processes._shared import Leaving
-from skconvgp.processes._solved import Solved, SolvedLeftOut
-from skconvgp.processes._summed import Prior, SummedPrior
-from skconvgp.processes._variational_fit import Steps, Variational
-from skconvgp.processes._views import FitView, View
+from skconvgp.processes.fits._variational_fit import Steps, Variational
+from skconvgp.processes.posterior._coefficients import (
+    CoefficientPosterior,
+    CoefficientState,
+)
+from skconvgp.processes.posterior._labelled import Labelled, LabelState
+from skconvgp.processes.posterior._left_out_images import (
+    ImageRows,
+    PatchImages,
+    PatchLeftOut,
+)
+from skconvgp.processes.posterior._neighbors import (
+    NeighborProcess,
+    left_out_neighborhoods,
+)
+from skconvgp.processes.posterior._posterior import Draws
+from skconvgp.processes.posterior._shared import Leaving
+from skconvgp.processes.posterior._solved import Solved, SolvedLeftOut
 
 __all__ = [
     "GRAM_COPIES",

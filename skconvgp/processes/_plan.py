@@ -25,11 +25,11 @@ from skconvgp.engine import (
     require_memory,
 )
 from skconvgp.inference import noise_grid
-from skconvgp.processes._neighbors import NeighborProcess
-from skconvgp.processes._prior import PlainPrior
 from skconvgp.processes._problem import Problem, Record
 from skconvgp.processes._process import Process
 from skconvgp.processes._run import SMALLER_MATRIX, Resources, Run, run_of_fit
+from skconvgp.processes.basis._prior import PlainPrior
+from skconvgp.processes.posterior._neighbors import NeighborProcess
 from skconvgp.solvers import Cholesky, ConjugateGradient
 
 HOST = torch.device("cpu")

@@ -19,15 +19,20 @@ from skconvgp._protocols import Completion, Expansion, Localization, Solver
 from skconvgp.completion import CoarseKernel, SubsetOfData
 from skconvgp.engine import Size
 from skconvgp.exceptions import TileMemoryError
-from skconvgp.processes._coarse import coarsened
-from skconvgp.processes._coded_choice import (
+from skconvgp.processes._plan import Fit, Fitted, Plan, Route, missing_memory, route_of
+from skconvgp.processes._problem import Problem, Record, Settings
+from skconvgp.processes._process import Process
+from skconvgp.processes._run import SMALLER_MATRIX, Resources, Run
+from skconvgp.processes.basis._coarse import coarsened
+from skconvgp.processes.basis._expansion import expand
+from skconvgp.processes.basis._prior import PlainPrior
+from skconvgp.processes.fits._coded_choice import (
     columns_pay,
     follow_labels,
     values_of_classes,
 )
-from skconvgp.processes._exact import fit_exact
-from skconvgp.processes._expansion import expand
-from skconvgp.processes._fits import (
+from skconvgp.processes.fits._exact import fit_exact
+from skconvgp.processes.fits._fits import (
     MatrixFit,
     fit_completed,
     fit_expanded,
@@ -35,21 +40,16 @@ from skconvgp.processes._fits import (
     fit_selected,
     fit_sum,
 )
-from skconvgp.processes._held_rows import FEATURE_COPIES, FEWER_FEATURES
-from skconvgp.processes._label_models import LabelModel
-from skconvgp.processes._labels import KEPT_COPIES, fit_labelled
-from skconvgp.processes._neighbor_solver import is_weighted
-from skconvgp.processes._neighbors import LOCAL_COPIES
-from skconvgp.processes._plan import Fit, Fitted, Plan, Route, missing_memory, route_of
-from skconvgp.processes._prior import PlainPrior
-from skconvgp.processes._problem import Problem, Record, Settings
-from skconvgp.processes._process import Process
-from skconvgp.processes._requirements import (
+from skconvgp.processes.fits._held_rows import FEATURE_COPIES, FEWER_FEATURES
+from skconvgp.processes.fits._label_models import LabelModel
+from skconvgp.processes.fits._labels import KEPT_COPIES, fit_labelled
+from skconvgp.processes.fits._requirements import (
     require_added_noise,
     require_common_noise,
 )
-from skconvgp.processes._run import SMALLER_MATRIX, Resources, Run
-from skconvgp.processes._sums import fit_features
+from skconvgp.processes.fits._sums import fit_features
+from skconvgp.processes.posterior._neighbor_solver import is_weighted
+from skconvgp.processes.posterior._neighbors import LOCAL_COPIES
 from skconvgp.solvers import Cholesky
 
 Strategy: TypeAlias = (

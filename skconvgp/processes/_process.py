@@ -21,11 +21,11 @@ from skconvgp.engine import (
     to_numpy,
 )
 from skconvgp.inference import FeatureSums, LabelCode, posterior_mean
-from skconvgp.processes._basis import Basis, NewRows
 from skconvgp.processes._facts import Clipped, Exceeded, Fact
-from skconvgp.processes._posterior import Draws, Posterior, Spread
 from skconvgp.processes._problem import Latent, Model
 from skconvgp.processes._run import Resources, Run
+from skconvgp.processes.basis._basis import Basis, NewRows
+from skconvgp.processes.posterior._posterior import Draws, Posterior, Spread
 
 CLIP_TOLERANCE = 1e-6  # of the prior variance (docs/maths.rst, "Posterior")
 

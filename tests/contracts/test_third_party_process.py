@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from skconvgp.processes import Basis, KeptLeftOut, Model, NewRows, Process
-from skconvgp.processes._basis import BasisReport
-from skconvgp.processes._posterior import Spread
+from skconvgp.processes.basis._basis import BasisReport
+from skconvgp.processes.posterior._posterior import Spread
 from tests.helpers.processes import RESOURCES
 from tests.helpers.tolerances import assert_close
 

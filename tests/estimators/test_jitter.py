@@ -168,7 +168,9 @@ def test_jitter_of_features_is_told_as_the_noise_that_it_makes(monkeypatch):
         shifted = sums.moment + j * torch.eye(len(sums.moment))
         return replace(feature_posterior(replace(sums, moment=shifted)), jitter=j)
 
-    monkeypatch.setattr("skconvgp.processes._shared.feature_posterior", with_jitter)
+    monkeypatch.setattr(
+        "skconvgp.processes.posterior._shared.feature_posterior", with_jitter
+    )
     (message,) = fit_and_listen(gp, X, y)
     assert "noise of 0.001" in message
     assert "0.004 was added" in message
@@ -181,7 +183,7 @@ def test_jitter_of_further_samples_is_told(monkeypatch):
     gp = NystromCompletedGP(rbf(0.3), n_landmarks=8, noise_variance=1e-3)
     gp.fit(X, y)
     monkeypatch.setattr(
-        "skconvgp.processes._shared.feature_posterior",
+        "skconvgp.processes.posterior._shared.feature_posterior",
         lambda sums: replace(feature_posterior(sums), jitter=7.0),
     )
     with pytest.warns(JitterWarning, match=r"0\.007 was added"):

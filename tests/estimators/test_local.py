@@ -14,7 +14,7 @@ from skconvgp.completion import NearestNeighbors, Nystrom
 from skconvgp.engine import KernelOracle
 from skconvgp.kernels import rbf
 from skconvgp.likelihoods import Gaussian
-from skconvgp.processes import _neighbors
+from skconvgp.processes.posterior import _neighbors
 from tests.helpers.dense_gp import noisy, refit_without_sample
 from tests.helpers.estimators import (
     blobs,

@@ -261,7 +261,7 @@ def test_repeated_samples_and_small_blocks_change_little(monkeypatch):
     mean = y[:4].sum() / (4.0 + NOISE)
     np.testing.assert_allclose(whole[0], mean, rtol=1e-8)
     monkeypatch.setattr(
-        "skconvgp.processes._neighbor_solver.stream_rows", lambda *sizes: 3
+        "skconvgp.processes.posterior._neighbor_solver.stream_rows", lambda *sizes: 3
     )
     for one, two in zip(gp.predict(X, return_std=True), whole, strict=True):
         np.testing.assert_array_equal(one, two)

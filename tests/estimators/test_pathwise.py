@@ -74,7 +74,7 @@ def test_draws_are_the_same_after_a_device_had_no_room(settings, method, monkeyp
         compute(placement)  # as if the end of it were an error of memory
         return compute(placement)
 
-    for module in ("_solved", "_coefficients"):
+    for module in ("posterior._solved", "posterior._coefficients"):
         monkeypatch.setattr(f"skconvgp.processes.{module}.compute_at", twice)
     assert np.array_equal(gp.sample_y(new, 3, 0, method), expected)
 
@@ -209,7 +209,7 @@ def test_blocks_of_samples_see_the_same_network(monkeypatch):
         settings = {"method": "pathwise", "random_state": 3} | changes
         whole = model.sample_y(rows, 2, **settings)
         with monkeypatch.context() as patch:
-            for module in ("_expansion", "_drawing"):
+            for module in ("basis._expansion", "posterior._drawing"):
                 name = f"skconvgp.processes.{module}.stream_rows"
                 patch.setattr(name, lambda *_: 5)
             parts = model.sample_y(rows, 2, **settings)

@@ -236,7 +236,7 @@ def test_classifier_has_the_temperature_of_a_sample(monkeypatch, products):
     X, y = digits(300)
     settings = {"noise_variance": 1e-2, "random_state": 0}
     exact = ConvNetGPClassifier(tiny_network(), **settings).fit(X, y)
-    monkeypatch.setattr("skconvgp.processes._solved.LEFT_OUT", 150)
+    monkeypatch.setattr("skconvgp.processes.posterior._solved.LEFT_OUT", 150)
     settings |= {"solver": ConjugateGradient(rank=60), "memory_budget": "600 KiB"}
     gp = ConvNetGPClassifier(tiny_network(), **settings).fit(X, y)
     assert not gp.fit_report_.is_gram_held

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from skconvgp.processes._coded import Coded
-from skconvgp.processes._solutions import coded_sums, shared_sums
+from skconvgp.processes.posterior._coded import Coded
+from skconvgp.processes.posterior._solutions import coded_sums, shared_sums
 from tests.helpers.cells import CELLS
 
 N, FIRST, N_NEW = 34, 22, 5

@@ -18,7 +18,7 @@ from skconvgp.processes import (
     Settings,
     TermChoice,
 )
-from skconvgp.processes._part_weights import search_weights
+from skconvgp.processes.fits._part_weights import search_weights
 from tests.helpers.estimators import digits
 from tests.helpers.processes import RESOURCES, PlainResources
 from tests.helpers.tolerances import assert_close
@@ -212,7 +212,7 @@ def test_weights_of_many_images_are_chosen_on_some(monkeypatch):
         return squared_view(images)
 
     choices = (PartChoice(NETWORK, noted), CHOICES[1])
-    monkeypatch.setattr("skconvgp.processes._parts_fit.JUDGED", 12)
+    monkeypatch.setattr("skconvgp.processes.fits._parts_fit.JUDGED", 12)
     process, report = fitted(images, targets, choices=choices)
     weights = np.array(report["part_weights"])
     assert judged == [12] + [N] * bool(weights[0])

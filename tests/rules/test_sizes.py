@@ -32,7 +32,7 @@ from skconvgp.kernels import (
     residual_convnet,
 )
 from skconvgp.likelihoods import Laplace
-from skconvgp.processes import _inducing
+from skconvgp.processes.basis import _inducing
 from skconvgp.transforms import Downsample, ScatteringTransform
 from tests.helpers.estimators import digits
 from tests.helpers.work import no_work

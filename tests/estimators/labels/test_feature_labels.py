@@ -26,7 +26,7 @@ from skconvgp.kernels import rbf
 from skconvgp.likelihoods import Beta, Calibration, Dirichlet, Laplace, Targets
 from skconvgp.linalg import half_solve
 from skconvgp.processes import CoefficientPosterior, Labelled
-from skconvgp.processes._growing import by_columns
+from skconvgp.processes.fits._growing import by_columns
 from tests.helpers.estimators import blobs, digits
 from tests.helpers.memory import needs_peak, peak_memory
 
@@ -143,7 +143,9 @@ def test_probabilities_read_the_mean_of_the_variances(n_classes, monkeypatch):
         solves.append(given)
         return half_solve(*given)
 
-    monkeypatch.setattr("skconvgp.processes._coefficients.half_solve", counted)
+    monkeypatch.setattr(
+        "skconvgp.processes.posterior._coefficients.half_solve", counted
+    )
     found = gp.predict_proba(X)
     np.testing.assert_allclose(found, expected, rtol=1e-9)
     assert len(solves) == (2 if n_classes == 2 else 1)  # of two, each is read
@@ -259,7 +261,7 @@ def test_batches_are_a_fit_where_the_prior_mean_is_the_same():
 
 
 def test_only_the_reservoir_is_brought_up_to_date(monkeypatch):
-    monkeypatch.setattr("skconvgp.processes._held_rows.KEPT_ROWS", 20)
+    monkeypatch.setattr("skconvgp.processes.fits._held_rows.KEPT_ROWS", 20)
     X, y, _ = samples(2, 60)
     gp = classifier(RandomFeatures(40), "dirichlet").fit(X[:30], y[:30])
     before = gp._process.left_out.mean.copy()
@@ -435,7 +437,7 @@ def test_columns_that_do_not_fit_raise_before_any_work(monkeypatch):
     monkeypatch.setattr("skconvgp.engine._devices.free_memory", lambda _: 10_000)
     evaluated = []
     monkeypatch.setattr(
-        "skconvgp.processes._fits.complete", lambda *_: evaluated.append(1)
+        "skconvgp.processes.fits._fits.complete", lambda *_: evaluated.append(1)
     )
     with pytest.raises(TileMemoryError):
         classifier(Nystrom(15), "dirichlet").fit(X, y)

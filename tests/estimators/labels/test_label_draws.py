@@ -62,7 +62,7 @@ def test_draws_are_the_same_after_a_device_had_no_room(name, monkeypatch):
         compute(placement)  # as if the end of it were an error of memory
         return compute(placement)
 
-    monkeypatch.setattr("skconvgp.processes._labelled.compute_at", twice)
+    monkeypatch.setattr("skconvgp.processes.posterior._labelled.compute_at", twice)
     assert np.array_equal(gp.sample_y(new, 3, 0, "pathwise"), expected)
 
 

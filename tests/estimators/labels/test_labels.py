@@ -23,8 +23,9 @@ from skconvgp.flows import LBFGS, Adam
 from skconvgp.flows._label_evidence import LabelEvidence
 from skconvgp.kernels import matern, rbf
 from skconvgp.likelihoods import Beta, Dirichlet, Laplace
-from skconvgp.processes import _label_choice, _plan
-from skconvgp.processes._label_models import LinkModel, spread_over_classes
+from skconvgp.processes import _plan
+from skconvgp.processes.fits import _label_choice
+from skconvgp.processes.fits._label_models import LinkModel, spread_over_classes
 from tests.helpers.estimators import blobs, digits, label_probabilities
 from tests.helpers.memory import needs_peak, peak_memory
 from tests.helpers.oracles import seeded

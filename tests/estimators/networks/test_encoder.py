@@ -13,8 +13,8 @@ from torch import nn
 
 from skconvgp import SKOPS_TRUSTED_TYPES, BinaryEncoder
 from skconvgp.datasets import load_digits_images
-from skconvgp.estimators import _encoder_fit
-from skconvgp.estimators._encoder_head import unit_scale
+from skconvgp.estimators.networks import _encoder_fit
+from skconvgp.estimators.networks._encoder_head import unit_scale
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import MaxNormalization, dot_product, optical, rbf
 from tests.helpers.estimators import blobs, digits
@@ -304,7 +304,7 @@ def test_early_stopping_keeps_the_best_and_stops():
 
 def test_callbacks_may_stop_a_fit(monkeypatch):
     monkeypatch.setattr(
-        "skconvgp.estimators._encoder_fit.FitTasks.step", lambda *_: True
+        "skconvgp.estimators.networks._encoder_fit.FitTasks.step", lambda *_: True
     )
     assert encoder().fit(*blobs(20)).n_iter_ == 1
 
@@ -318,7 +318,7 @@ def test_large_sets_are_computed_in_blocks(monkeypatch):
     X, labels = blobs(50)
     whole = encoder().fit(X, labels)
     for name in ("fit", "head", "samples"):
-        monkeypatch.setattr(f"skconvgp.estimators._encoder_{name}.BLOCK", 60)
+        monkeypatch.setattr(f"skconvgp.estimators.networks._encoder_{name}.BLOCK", 60)
     parts = encoder().fit(X, labels)
     np.testing.assert_allclose(parts.bit_probabilities(X), whole.bit_probabilities(X))
     np.testing.assert_allclose(parts.head_.coef, whole.head_.coef, rtol=1e-6)

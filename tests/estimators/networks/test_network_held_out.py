@@ -11,14 +11,17 @@ from torch import nn
 
 from skconvgp import BayesianNetworkClassifier, BayesianNetworkRegressor
 from skconvgp.engine import rows_to_tensor
-from skconvgp.estimators._network_calibration import (
+from skconvgp.estimators._training import hold_out
+from skconvgp.estimators.networks._network_calibration import (
     calibrated_noise,
     calibrated_temperature,
     mean_log_proba,
 )
-from skconvgp.estimators._network_settings import effective_number, read_settings
-from skconvgp.estimators._network_training import NetworkTraining
-from skconvgp.estimators._training import hold_out
+from skconvgp.estimators.networks._network_settings import (
+    effective_number,
+    read_settings,
+)
+from skconvgp.estimators.networks._network_training import NetworkTraining
 from skconvgp.estimators.settings._compute import Compute
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import rbf
@@ -41,7 +44,7 @@ class Stopping:
 
     def __init__(self, monkeypatch, first=10**9):
         self.names, self.first = [], first
-        step = "skconvgp.estimators._network_fit.FitTasks.step"
+        step = "skconvgp.estimators.networks._network_fit.FitTasks.step"
         monkeypatch.setattr(step, lambda _, name: self(name))
 
     def __call__(self, name):
@@ -329,7 +332,7 @@ def test_held_out_samples_without_weight_are_told_before_a_search(monkeypatch):
         return np.arange(50, n), np.arange(50)
 
     stopping = Stopping(monkeypatch)
-    hold_out = "skconvgp.estimators._network_training.hold_out"
+    hold_out = "skconvgp.estimators.networks._network_training.hold_out"
     monkeypatch.setattr(hold_out, first)
     X, y = fast_sine(600)
     weights = np.where((np.arange(600) > 20) & (np.arange(600) < 50), 1e-6, 1.0)

@@ -20,8 +20,8 @@ from skconvgp import (
     gram_matrix,
 )
 from skconvgp.completion import Nystrom, RandomFeatures
-from skconvgp.estimators._network_samples import read_samples
-from skconvgp.estimators._network_settings import read_settings
+from skconvgp.estimators.networks._network_samples import read_samples
+from skconvgp.estimators.networks._network_settings import read_settings
 from skconvgp.estimators.settings._compute import Compute
 from skconvgp.exceptions import ScaleWarning
 from skconvgp.kernels import (
@@ -484,7 +484,7 @@ def test_chains_are_compared():
 
 def test_chains_may_stop_before_they_can_be_compared(monkeypatch):
     monkeypatch.setattr(
-        "skconvgp.estimators._network_fit.FitTasks.step", lambda *_: True
+        "skconvgp.estimators.networks._network_fit.FitTasks.step", lambda *_: True
     )
     model = regressor(inference="sghmc", n_chains=2).fit(*wave(12))
     assert model.fit_report_.is_stopped
@@ -495,7 +495,7 @@ def test_chains_may_stop_before_they_can_be_compared(monkeypatch):
 @pytest.mark.parametrize("inference", ["ensemble", "bootstrap"])
 def test_callbacks_may_stop_a_training(inference, monkeypatch):
     monkeypatch.setattr(
-        "skconvgp.estimators._network_fit.FitTasks.step", lambda *_: True
+        "skconvgp.estimators.networks._network_fit.FitTasks.step", lambda *_: True
     )
     model = regressor(inference=inference).fit(*wave(12))
     assert model.fit_report_.is_stopped

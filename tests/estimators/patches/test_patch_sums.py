@@ -22,7 +22,7 @@ from skconvgp.kernels import (
     matern,
     rbf,
 )
-from skconvgp.processes import _inducing
+from skconvgp.processes.basis import _inducing
 from tests.helpers.estimators import all_digits
 
 N, N_NEW, SIDE = 14, 5, 6

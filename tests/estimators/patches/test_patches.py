@@ -31,7 +31,7 @@ from skconvgp.kernels import (
     rbf,
 )
 from skconvgp.likelihoods import Gaussian
-from skconvgp.processes import _image_rows, _patch_noise, _patches
+from skconvgp.processes.fits import _image_rows, _patch_noise, _patches
 from tests.helpers.estimators import all_digits
 
 N, N_NEW, SIDE, PATCH = 14, 5, 6, 3
@@ -366,7 +366,9 @@ def test_different_patches_beyond_the_memory_are_refused_early(monkeypatch):
         if needed > 3 * 8 * 4000**2:
             raise TileMemoryError(others[-1])
 
-    monkeypatch.setattr("skconvgp.processes._inducing.require_memory", refuse_many)
+    monkeypatch.setattr(
+        "skconvgp.processes.basis._inducing.require_memory", refuse_many
+    )
     gp = PatchGPRegressor(kernel(), inducing="unique")
     X = images(1000)  # each with 16 patches of its own
     with pytest.raises(TileMemoryError, match=r"inducing='kmeans'"):
@@ -536,7 +538,9 @@ def test_means_need_no_prior_variances(monkeypatch):
     def fail(*_):
         pytest.fail("prior variances were computed")
 
-    monkeypatch.setattr("skconvgp.processes._inducing.InducingSet.variances", fail)
+    monkeypatch.setattr(
+        "skconvgp.processes.basis._inducing.InducingSet.variances", fail
+    )
     gp.predict(images())
     sor.predict(images(), return_std=True)
 
@@ -653,7 +657,7 @@ def test_number_of_patches_follows_the_memory(free, expected, monkeypatch):
     """For the matrices of 128 patches at 2x2 places, and features of 300 images."""
     r = 128 * 4
     n_bytes = int(free * 8 * (4 * r**2 + 300 * r))
-    for module in ("processes._inducing_sum", "engine._devices"):
+    for module in ("processes.basis._inducing_sum", "engine._devices"):
         monkeypatch.setattr(f"skconvgp.{module}.free_memory", lambda *_: n_bytes)
     X = images(300, 1)
     spec = PatchKernel(patch_size=PATCH, location_lengthscale=2.0)

@@ -9,13 +9,8 @@ from skconvgp import ConvNetGPClassifier, PatchGPClassifier, gram_matrix
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import PatchKernel, rbf
 from skconvgp.likelihoods import Beta, Dirichlet, Targets
-from skconvgp.processes import (
-    _coded_choice,
-    _growing,
-    _image_rows,
-    _patch_prior,
-    _patches,
-)
+from skconvgp.processes.basis import _patch_prior
+from skconvgp.processes.fits import _coded_choice, _growing, _image_rows, _patches
 from tests.helpers.estimators import all_digits
 
 KERNEL = PatchKernel(rbf(2.0), patch_size=3, stride=2, location_lengthscale=None)

@@ -15,7 +15,7 @@ from skconvgp import (
 )
 from skconvgp.kernels import PatchKernel, rbf
 from skconvgp.likelihoods import Softmax
-from skconvgp.processes import _image_rows
+from skconvgp.processes.fits import _image_rows
 from tests.helpers.batches import twice
 from tests.helpers.estimators import all_digits
 

@@ -7,7 +7,8 @@ import pytest
 
 from skconvgp import PatchGPClassifier, PatchGPRegressor
 from skconvgp.kernels import PatchKernel, rbf
-from skconvgp.processes import _image_rows, _patch_prior
+from skconvgp.processes.basis import _patch_prior
+from skconvgp.processes.fits import _image_rows
 from tests.helpers.batches import twice
 from tests.helpers.estimators import digits
 

@@ -23,7 +23,7 @@ from skconvgp.engine import Placement
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import PatchKernel, rbf
 from skconvgp.likelihoods import Bernoulli, RobustMax, Softmax
-from skconvgp.processes import _variational_fit
+from skconvgp.processes.fits import _variational_fit
 from tests.helpers.estimators import all_digits
 
 SIDE, PATCH = 6, 3

@@ -1,0 +1,1 @@
+"""Estimators by finite networks, and encoders of binary codes."""

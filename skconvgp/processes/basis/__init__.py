@@ -1,0 +1,1 @@
+"""Bases: what new samples are compared with."""

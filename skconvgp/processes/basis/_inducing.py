@@ -1,0 +1,357 @@
+"""Inducing patches and places: features of images, linear in their number.
+
+The formulas: docs/maths.rst, "Patches".
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.cluster.vq import kmeans2
+from torch import Generator, Tensor
+
+from skconvgp._tensors import permutation, random_ints, reals, uniforms
+from skconvgp._threads import small_on_one_thread
+from skconvgp._typing import FloatArray, ImageShape, Scalar
+from skconvgp.backends import Responses, ResponsesChoice, choose_responses
+from skconvgp.engine import require_memory, slices, to_numpy, to_tensor
+from skconvgp.exceptions import NotFiniteError
+from skconvgp.kernels import PatchKernel
+from skconvgp.kernels._checks import plain_value
+from skconvgp.kernels._flips import flip
+from skconvgp.processes.basis._patch_features import (
+    Whitening,
+    patches_of,
+    place_grid,
+    whitened_features,
+    whitening,
+)
+
+LEARNED = "learned"  # they begin as the centres of "kmeans"
+DRAWN = ("kmeans", "uniform", LEARNED)  # so many as are wanted
+INDUCING = (*DRAWN, "unique")
+SAMPLED_IMAGES, SAMPLED_PATCHES, LLOYD_ROUNDS = 2000, 20_000, 8
+FEWEST_OF_A_CENTRE = 4  # patches of images that are sampled
+IMAGES_AT_ONCE = 100
+GRAM_COPIES = 3  # of covariances of patches: the matrix, its vectors, workspace
+SHARE_OF_BACKGROUND = 0.02  # of all patches that are equal
+SPACING = 1.4  # of places, in location lengthscales
+FEWEST_PLACES, MOST_PLACES = 3, 7  # along a side
+
+
+class Inducing(Protocol):
+    """Inducing variables of a kernel, which give features of images."""
+
+    @property
+    def terms(self) -> tuple[InducingSet, ...]:
+        """Inducing patches of each term of the kernel."""
+        ...
+
+    @property
+    def n_features(self) -> int:
+        """Number r of features of an image."""
+        ...
+
+    @property
+    def n_numbers(self) -> tuple[int, int]:
+        """How many numbers are held at once: for each image, and for all of them."""
+        ...
+
+    def choice(
+        self, backend: str, device: torch.device, dtype: torch.dtype
+    ) -> ResponsesChoice:
+        """Return the backend; raise if it was asked for and cannot compute."""
+        ...
+
+    def in_units(self, unit: float) -> Self:
+        """Return the same with features for a mean prior variance `unit`."""
+        ...
+
+    def features(self, *versions: Tensor, backend: str, dtype: torch.dtype) -> Tensor:
+        """Return features (n, r) of images (n, c, h, w), whitened in a precision.
+
+        Those of several versions of the images are averaged.
+        """
+        ...
+
+    def variances(self, images: Tensor, backend: str) -> Tensor:
+        """Return prior variances (n,) of images (n, c, h, w), for a unit of 1."""
+        ...
+
+
+@dataclass(frozen=True)
+class InducingSet:
+    """Inducing patches at places, each pair of which is an inducing variable.
+
+    Covariances between the inducing variables are a Kronecker product of those of
+    patches, K_g(Z, Z), and those of places along the two sides, so that features are
+    whitened by one small matrix for each.
+    """
+
+    kernel: PatchKernel  # without settings that follow from data
+    image_shape: ImageShape
+    patches: FloatArray  # (m, c', ph, pw), Z, as the base kernel sees them
+    # (l, 2), places: rows and columns of the first pixel of a patch.
+    locations: FloatArray
+    # (a, h'), whitened location kernels along the height, with the factor 1 / sqrt(P).
+    rows: FloatArray
+    columns: FloatArray  # (b, w'), along the width
+    lift: FloatArray  # (m, q), takes covariances with Z to features of unit covariance
+    factor: float = 1.0  # the kernel is multiplied by it
+    unit: float = 1.0  # features are divided by its square root
+    is_averaged: bool = False  # whether the kernel is averaged over flips of the images
+
+    @classmethod
+    def of(
+        cls,
+        kernel: PatchKernel,
+        image_shape: ImageShape,
+        patches: Tensor,
+        n_locations: tuple[int, int],
+        factor: float = 1.0,
+        *,
+        is_averaged: bool = False,
+    ) -> Self:
+        """Return the set of patches (m, c', ph, pw) at a grid of places."""
+        exact = patches.to(torch.float64)
+        factors = whitening(kernel, image_shape, exact, n_locations)
+        places = place_grid(kernel.grid(image_shape), n_locations)
+        return cls(
+            kernel,
+            image_shape,
+            to_numpy(exact),
+            to_numpy(torch.cartesian_prod(*places)),
+            to_numpy(factors.rows),
+            to_numpy(factors.columns),
+            to_numpy(factors.lift),
+            factor,
+            is_averaged=is_averaged,
+        )
+
+    @property
+    def terms(self) -> tuple[InducingSet, ...]:
+        """Inducing patches of each term of the kernel: these."""
+        return (self,)
+
+    @property
+    def n_features(self) -> int:
+        """Number r of features of an image."""
+        n_groups = self.kernel.grid(self.image_shape).n_groups
+        places = len(self.rows) * len(self.columns)
+        return int(n_groups * places * self.lift.shape[1])
+
+    @property
+    def n_numbers(self) -> tuple[int, int]:
+        """How many numbers are held at once: for each image, and for all of them."""
+        grid = self.kernel.grid(self.image_shape)
+        views = 2 if self.is_averaged else 1  # the image and its flip
+        of_patches = grid.n_patches * math.prod(self.patches.shape[1:])
+        return views * of_patches, grid.n_positions**2
+
+    def choice(
+        self, backend: str, device: torch.device, dtype: torch.dtype
+    ) -> ResponsesChoice:
+        """Return the backend of responses; raise if it was asked for and cannot."""
+        return choose_responses(self.kernel.base_kernel, backend, device, dtype)
+
+    def in_units(self, unit: float) -> Self:
+        """Return the set with features for a mean prior variance `unit`."""
+        return replace(self, unit=unit)
+
+    def features(self, *versions: Tensor, backend: str, dtype: torch.dtype) -> Tensor:
+        """Return features (n, r) of images (n, c, h, w), whitened in a precision.
+
+        Those of several versions of the images are averaged. Products of matrices in
+        single precision depend on how many images there are.
+        """
+        images = versions[0]
+        device = images.device
+        scale = math.sqrt(self.factor / self.unit)
+        factors = Whitening(
+            to_tensor(self.rows, device, images.dtype),
+            to_tensor(self.columns, device, images.dtype),
+            to_tensor(self.lift * scale, device, dtype),
+        )
+        inducing = to_tensor(self.patches, device, images.dtype)
+        responses = Responses(self.kernel.base_kernel, inducing, backend)
+        if self.is_averaged:
+            versions = (*versions, *map(flip, versions))
+        return whitened_features(self.kernel, responses, factors, *versions)
+
+    def variances(self, images: Tensor, backend: str) -> Tensor:
+        """Return prior variances (n,) of images (n, c, h, w), for a unit of 1."""
+        patches, _ = patches_of(self.kernel, images)
+        variances = self._covariances(images, patches, patches, backend)
+        if not self.is_averaged:
+            return variances
+        flipped, _ = patches_of(self.kernel, flip(images))
+        return (variances + self._covariances(images, patches, flipped, backend)) / 2
+
+    def _covariances(
+        self, images: Tensor, patches: Tensor, others: Tensor, backend: str
+    ) -> Tensor:
+        """Return covariances (n,) of images with others, each with one, by patches."""
+        factors = self.kernel.factors(self.image_shape, images) * self.factor
+        if factors.numel() == 1 and patches is others:  # images that are no patches
+            base = self.kernel.base_kernel
+            whole = patches.reshape(-1, *self.patches.shape[1:])
+            return base.diag(base.prepare(whole)).to(images) * factors.squeeze()
+        shape = factors.shape[1:]
+        variances = images.new_zeros(len(images))
+        for i, groups in enumerate(zip(patches, others, strict=True)):
+            for one, two, pairs in zip(*groups, factors, strict=True):
+                own = one.reshape(-1, *self.patches.shape[1:])
+                with_own = Responses(self.kernel.base_kernel, own, backend)
+                values = with_own.full(two[None]).reshape(shape)
+                variances[i] += (values * pairs).sum()
+        return variances
+
+
+def choose_patches(
+    kernel: PatchKernel,
+    images: Tensor,
+    how: Any,
+    n_patches: int,
+    generator: Generator,
+    *,
+    is_averaged: bool = False,
+) -> Tensor:
+    """Return inducing patches (m, c', ph, pw), as the base kernel sees them.
+
+    Parameters
+    ----------
+    kernel : PatchKernel
+        The kernel.
+    images : Tensor of shape (n, c, h, w)
+        Training images.
+    how : str, ndarray of shape (m, ...) or Tensor
+        One of `INDUCING`, patches of images, or patches as the base kernel sees them.
+    n_patches : int
+        How many; fewer if there are fewer different ones. Not read for "unique" and
+        for given patches.
+    generator : torch.Generator
+        Source of randomness.
+    is_averaged : bool, default=False
+        Whether patches of flipped images are wanted, too.
+    """
+    channels, height, width = images.shape[1:]
+    if isinstance(how, Tensor):
+        return how
+    if not isinstance(how, str):
+        given = reals(how)
+        return kernel.normalize(given, (channels, height, width))
+    grid = kernel.grid((channels, height, width))
+    shape = (grid.channels, *grid.size)
+    if how == "unique":
+        return _different(kernel, images, is_averaged).reshape(-1, *shape)
+    n_patches = min(n_patches, len(images) * grid.n_patches * (2 if is_averaged else 1))
+    n_sampled = max(SAMPLED_PATCHES, n_patches)
+    drawn = _sampled(kernel, images, n_sampled, n_patches, generator, is_averaged)
+    sampled = to_numpy(drawn)
+    different, counts = np.unique(sampled, axis=0, return_counts=True)
+    order = to_numpy(permutation(len(different), generator))[:n_sampled]
+    if how == "uniform" or len(order) <= n_patches:
+        return torch.from_numpy(different[order[:n_patches]]).reshape(-1, *shape)
+    _require_squares(different)
+    common = int(counts.argmax())
+    has_background = int(counts[common]) > SHARE_OF_BACKGROUND * len(sampled)
+    n_centres = max(1, n_patches - has_background)
+    with warnings.catch_warnings(), small_on_one_thread(n_centres * sampled.size):
+        # A cluster that has become empty keeps its centre, which is good enough.
+        warnings.simplefilter("ignore", UserWarning)
+        chosen, _ = kmeans2(
+            different[order],
+            n_centres,
+            iter=LLOYD_ROUNDS,
+            minit="points",
+            seed=int(random_ints(2**31, (1,), generator)),
+        )
+    if has_background:
+        chosen = np.vstack([chosen, different[common]])
+    return torch.from_numpy(np.unique(chosen, axis=0)).reshape(-1, *shape)
+
+
+def _require_squares(patches: NDArray[Any]) -> None:
+    """Raise if squares of distances overflow: `kmeans2` would read foreign memory."""
+    largest = float(np.abs(patches).max())
+    if largest > math.sqrt(np.finfo(patches.dtype).max / (4.0 * patches.shape[1])):
+        raise NotFiniteError(
+            f"Patches hold numbers up to {largest:.3g}, the squares of whose distances "
+            "overflow: scale X to numbers near 1."
+        )
+
+
+def _sampled(
+    kernel: PatchKernel,
+    images: Tensor,
+    n_sampled: int,
+    n_patches: int,
+    generator: Generator,
+    is_averaged: bool,
+) -> Tensor:
+    """Return patches (m, d) of images drawn at random, twice as many as asked for.
+
+    For an average over flips, they are drawn from the images and their flips.
+    """
+    of_an_image = kernel.grid(cast(ImageShape, images.shape[1:])).n_patches
+    n_images = max(SAMPLED_IMAGES, FEWEST_OF_A_CENTRE * n_patches // of_an_image)
+    n_views = 2 if is_averaged else 1
+    order = permutation(n_views * len(images), generator)[:n_images]
+    n_each = -(-2 * n_sampled // len(order))
+    drawn = []
+    for part in slices(len(order), IMAGES_AT_ONCE):
+        given = images[order[part] % len(images)].to(torch.float64)
+        is_flipped = order[part] >= len(images)
+        given[is_flipped] = flip(given[is_flipped])
+        patches = kernel.normalized_patches(given)
+        patches = patches.flatten(1, 2).flatten(2)
+        keys = uniforms(patches.shape[:2], generator, torch.float32)
+        spots = keys.argsort(1)[:, :n_each, None].expand(-1, -1, patches.shape[2])
+        drawn.append(patches.gather(1, spots).flatten(0, 1))
+    return torch.cat(drawn)
+
+
+def _different(kernel: PatchKernel, images: Tensor, is_averaged: bool) -> Tensor:
+    """Return all different patches (m, d) of images and, for an average, of flips.
+
+    A matrix of them is needed later: they are refused as soon as it is too large.
+    """
+    found: Tensor | None = None
+    host, remedy = torch.device("cpu"), "use inducing='kmeans' or fewer images."
+    for part in slices(len(images), IMAGES_AT_ONCE):
+        given = images[part].to(torch.float64)
+        if is_averaged:
+            given = torch.cat([given, flip(given)])
+        patches = kernel.normalized_patches(given)
+        patches = patches.flatten(0, 2).flatten(1)
+        known = patches if found is None else torch.cat([found, patches])
+        found = torch.unique(known, dim=0)
+        needed = GRAM_COPIES * len(found) ** 2 * found.itemsize
+        what = f"A matrix of {len(found)} different patches, and more to come,"
+        require_memory(needed, host, what, remedy)
+    assert found is not None
+    return found
+
+
+def place_locations(
+    kernel: PatchKernel, image_shape: ImageShape, wanted: Any
+) -> tuple[int, int]:
+    """Return the number of places along the height and the width."""
+    length, shape = kernel.location_lengthscale, kernel.grid(image_shape).shape
+    if length is None:
+        return 1, 1
+    if not isinstance(wanted, str):
+        return min(shape[0], wanted[0]), min(shape[1], wanted[1])
+    spacing = SPACING * plain_value(cast(Scalar, length))
+    spans = (kernel.stride * size / spacing for size in shape)
+    rows, columns = (
+        min(size, max(FEWEST_PLACES, min(MOST_PLACES, round(span))))
+        for size, span in zip(shape, spans, strict=True)
+    )
+    return rows, columns

@@ -1,0 +1,149 @@
+"""PartsPrior: the weighted sum of parts, each of them in its unit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from skconvgp._config import ComputeConfig
+from skconvgp._typing import FloatArray
+from skconvgp.backends import BackendChoice, ResponsesChoice
+from skconvgp.engine import MatrixOracle, slices, stream_rows, to_numpy
+from skconvgp.processes._run import Run
+from skconvgp.processes.basis._basis import Basis, BasisReport, NewRows, Stream
+from skconvgp.processes.basis._parts import Part
+from skconvgp.processes.basis._prior import KernelPrior, report_of
+from skconvgp.processes.basis._views import require_slopes
+
+
+@dataclass(frozen=True)
+class PartsPrior(Basis):
+    """The weighted sum of parts."""
+
+    # The training images as they were given; its kernel is not evaluated.
+    images: KernelPrior
+    parts: tuple[Part, ...]
+    factors: FloatArray  # (p,), weight of each part, divided by its unit
+    computed: Tensor | None = None  # (n, n), the Gram matrix, during a fit
+
+    @property
+    def n_samples(self) -> int:
+        """Number of training images."""
+        return self.images.n_samples
+
+    @property
+    def kernel_prior(self) -> KernelPrior:
+        """The kernel of the first part."""
+        return self.parts[0].kernel_prior
+
+    @property
+    def pool(self) -> int:
+        """Side of the squares of pixels of the images as they were given."""
+        return self.images.pool
+
+    @property
+    def kept_rows(self) -> NDArray[Any]:
+        """The samples (n, d)."""
+        return self.images.rows
+
+    @property
+    def kept_indices(self) -> NDArray[np.intp]:
+        """Their indices among the samples that `fit` was given."""
+        return self.images.indices
+
+    @property
+    def tile_dtype(self) -> torch.dtype:
+        """Coarsest precision of tiles and of features."""
+        dtypes = [part.kernel_prior.tile_dtype for part in self.parts]
+        return torch.float32 if torch.float32 in dtypes else torch.float64
+
+    def precision(self, config: ComputeConfig) -> torch.dtype:
+        """Return the coarsest precision that a Gram matrix has gone through."""
+        dtypes = [part.precision(config) for part in self.parts]
+        return torch.float32 if torch.float32 in dtypes else torch.float64
+
+    def choice(self, run: Run) -> BackendChoice | ResponsesChoice:
+        """Return the backend of the slowest part."""
+        choices = [part.choice(run) for part in self.parts]
+        return max(choices, key=lambda one: one.name == "torch")
+
+    def with_gram(self, gram: Tensor) -> Self:
+        """Return the prior with its Gram matrix, for a fit."""
+        return replace(self, computed=gram)
+
+    def cached_oracle(self, run: Run) -> MatrixOracle:
+        """Return the oracle that reads the Gram matrix, which is computed before."""
+        assert self.computed is not None
+        return MatrixOracle(self.computed, run.config)
+
+    def report(self, run: Run) -> BasisReport:
+        """Return the backend of the slowest part, and the precision of the first."""
+        first = self.parts[0].kernel_prior
+        return report_of(self.choice(run), first.tile_dtype)
+
+    def stream(
+        self,
+        new: NewRows,
+        run: Run,
+        width: int = 0,  # noqa: ARG002  (that of the parts is what counts)
+        *,
+        needs_diag: bool = True,
+    ) -> Stream:
+        """Yield covariances (b, n) and prior variances (b,) of new images."""
+        show = run.progress("predict")
+        for block in slices(len(new), self.rows_at_once(run.config)):
+            images = self.images.images(new.rows[block])
+            cross = torch.zeros(
+                (len(images), self.n_samples),
+                dtype=run.config.solve_dtype,
+                device=run.config.device,
+            )
+            diag = cross.new_zeros(len(images))
+            for part, factor in zip(self.parts, self.factors.tolist(), strict=True):
+                of_part, variances = part.cross(images, run, needs_diag=needs_diag)
+                cross.add_(of_part, alpha=factor)
+                diag.add_(variances, alpha=factor)
+            yield cross, diag
+            show(block.stop, len(new))
+
+    def covariance(self, rows: NDArray[Any], run: Run, unit: float) -> Tensor:
+        """Return covariances (n1, n1) of new images with each other, in a unit."""
+        images = self.images.images(rows)
+        return torch.stack(
+            [
+                part.covariance(images, run) * (factor / unit)
+                for part, factor in zip(self.parts, self.factors.tolist(), strict=True)
+            ]
+        ).sum(0)
+
+    def pull(self, rows: NDArray[Any], sums: FloatArray, run: Run) -> FloatArray:
+        """Return the derivatives (n1, d) by new images of sums over covariances."""
+        for part in self.parts:
+            require_slopes(part.view)
+        images = self.images.images(rows)
+        gradients = [
+            factor * part.pull(images, sums, run).to(torch.float64)
+            for part, factor in zip(self.parts, self.factors.tolist(), strict=True)
+        ]
+        return to_numpy(torch.stack(gradients).sum(0)).reshape(len(rows), -1)
+
+    def rows_at_once(self, config: ComputeConfig) -> int:
+        """Return how many new images are looked at at once."""
+        width = self.n_samples + max(part.n_values for part in self.parts)
+        return stream_rows(width, config.solve_dtype.itemsize, config.memory_budget)
+
+
+def unit_of(gram: Tensor, weights: Tensor) -> float:
+    """Return the mean prior variance of functions minus their weighted sample mean.
+
+    If all images are alike, it is their mean variance.
+    """
+    share = weights / weights.sum()
+    whole = float(share @ gram.diagonal())
+    around = whole - float(share @ gram @ share)
+    return around if around > whole * torch.finfo(torch.float32).eps else whole

@@ -1,0 +1,1 @@
+"""Fits: from a problem and a basis to a process."""

@@ -1,0 +1,239 @@
+"""Fit by linear solves with the whole Gram matrix."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from skconvgp._protocols import GramOperator, IterativeSolver, Solution, Solver
+from skconvgp.engine import (
+    KernelGram,
+    KernelOracle,
+    MatrixOracle,
+    SummedOracle,
+    freeze,
+    to_numpy,
+)
+from skconvgp.inference import (
+    informative,
+    log_marginal_likelihood,
+    mean_variance,
+    missing_quadratic,
+    moment_amplitude,
+    profiled_amplitude,
+    select_noise,
+)
+from skconvgp.linalg import DenseGram
+from skconvgp.processes._facts import Unsolved, jitter_facts
+from skconvgp.processes._plan import Route
+from skconvgp.processes._problem import (
+    Model,
+    Problem,
+    Record,
+    Settings,
+    entries,
+    fixed_amplitude,
+    require_finite_noise,
+)
+from skconvgp.processes._process import Process
+from skconvgp.processes._run import Run, clock
+from skconvgp.processes.basis._parts_prior import PartsPrior
+from skconvgp.processes.basis._summed import Prior
+from skconvgp.processes.posterior._left_out import (
+    deviation_excess,
+    inverse_diag_by_input,
+)
+from skconvgp.processes.posterior._solved import SOLVED, Solved, SolvedLeftOut
+
+
+def fit_exact(
+    problem: Problem,
+    prior: Prior | PartsPrior,
+    run: Run,
+    *,
+    settings: Settings,
+    route: Route,
+    keeps_left_out: bool,
+    gram_seconds: float = 0.0,
+    least_noise: float = 0.0,
+) -> tuple[Process, Record]:
+    """Fit to all samples of a problem.
+
+    Parameters
+    ----------
+    problem, prior, run : object
+        Problem to fit, and how to compute.
+    settings : Settings
+        Noise and amplitude.
+    route : Route
+        How to solve.
+    keeps_left_out : bool
+        Whether leave-one-out values are computed while the factor is at hand.
+    gram_seconds : float, default=0.0
+        Time that was spent on covariances before.
+    least_noise : float, default=0.0
+        Lower bound of the noise variance.
+
+    Returns
+    -------
+    process : Process
+        The fitted process.
+    record : Record
+        Record of the fit.
+    """
+    device, solver = run.config.device, route.solver
+    start = clock(device)
+    y, w = run.tensor(problem.targets), run.tensor(problem.weights)
+    gram, mean_diag = _gram_operator(prior, route, run, w)
+    gram_seconds += clock(device) - start
+
+    start = clock(device)
+    amplitude = fixed_amplitude(settings.amplitude, mean_diag, y)
+    noise = settings.noise
+    if isinstance(noise, str):
+        noise = select_noise(
+            gram.dense(),
+            y,
+            w,
+            criterion=noise,
+            amplitude=amplitude,
+            precision=prior.precision(run.config),
+            inputs=problem.inputs.to(device),
+        )
+    noise = max(float(noise), least_noise)
+    require_finite_noise(noise / w)
+    state = solver.init(gram, noise / w)
+    solution = solver.solve(state, y)
+    # A direct solver whose solution was stopped early still has an exact factor.
+    is_iterative = isinstance(solver, IterativeSolver)
+    is_converged = solution.converged or not is_iterative
+    facts = jitter_facts(state.jitter, float((noise / w).min()), prior, run)
+    if not solution.converged:
+        facts.append(Unsolved(solver, solution.stats, y.dtype))
+
+    amplitude, evidence, evidence_error = _evidence(
+        y, w, noise, amplitude, solver, state, solution, is_converged
+    )
+    report = {
+        "jitter": state.jitter,
+        "evidence_error": evidence_error / 2.0,
+        "solver": type(solver).__name__,
+        "solver_reason": route.reason,
+        "is_gram_held": route.is_held,
+        "iterations": int(solution.stats.get("iterations", 0)),
+        "residual": solution.stats.get("residual", math.nan),
+        "deviation_excess": deviation_excess(solver, state, is_converged),
+    }
+    keeps_left_out = keeps_left_out and not is_iterative
+    inverse_diag = None
+    if keeps_left_out and problem.n_versions == 1:
+        del gram  # its memory is reused for columns of the inverse
+        inverse_diag = inverse_diag_by_input(solver, state, problem.inputs)
+    solve_seconds = clock(device) - start
+
+    model = Model.of(
+        problem,
+        mean_diag=mean_diag,
+        noise=float(noise),
+        amplitude=to_numpy(amplitude),
+        evidence=float(evidence.sum()),
+    )
+    posterior = Solved(
+        to_numpy(solution.value).astype(np.float64) / mean_diag,
+        freeze(state if route.is_held else replace(state, gram=None)),
+        solver,
+        mean_diag,
+        is_converged,
+        report["residual"],
+    )
+    left_out = SolvedLeftOut(to_numpy(problem.inputs.of))
+    process = Process(model, prior.after_fit(), posterior, left_out)
+    if keeps_left_out:
+        left_out = left_out.keep(process, state, inverse_diag, y)
+        process = replace(process, left_out=left_out)
+    n_pairs = entries(len(problem.rows))
+    return process, Record(n_pairs, gram_seconds, solve_seconds, report, facts)
+
+
+def _gram_operator(
+    prior: Prior | PartsPrior, route: Route, run: Run, weights: Tensor
+) -> tuple[GramOperator, float]:
+    """Return the Gram matrix with mean diagonal 1, and its divisor."""
+    oracle: Any = prior.cached_oracle(run)
+    if route.is_held:
+        gram, mean_diag = scaled_gram(oracle, weights)
+        return DenseGram(gram), mean_diag
+    mean_diag = mean_variance(oracle.diag(), weights)
+    return KernelGram(oracle, mean_diag), mean_diag
+
+
+def _evidence(
+    y: Tensor,
+    w: Tensor,
+    noise: float,
+    amplitude: Tensor | None,
+    solver: Solver[Any],
+    state: Any,
+    solution: Solution,
+    is_converged: bool,
+) -> tuple[Tensor, Tensor, float]:
+    """Return the amplitude (k,), the log evidence (k,), and twice its error.
+
+    The amplitude is profiled out if it is not given.
+    """
+    quadratic, missing = _quadratic(
+        y, noise / w, partial(solver.half_solve, state), solution, is_converged
+    )
+    is_known = bool((missing <= SOLVED * quadratic).all())
+    if amplitude is None:
+        informs = informative(y)
+        amplitude = (
+            profiled_amplitude(quadratic + missing, w, informs)
+            if is_known
+            else moment_amplitude(y, noise, w, informs)
+        )
+    added = max(noise, state.jitter)  # the matrix has no less on its diagonal
+    evidence = log_marginal_likelihood(
+        quadratic, solver.logdet(state), amplitude, added, w
+    )
+    if not is_known:
+        return amplitude, torch.full_like(evidence, math.nan), math.inf
+    of_solution = float((missing / amplitude).sum())
+    error = _logdet_error(solver, state) * len(amplitude) + of_solution
+    return amplitude, evidence, error
+
+
+def _quadratic(
+    y: Tensor, noise: Tensor, half: Any, solution: Solution, is_converged: bool
+) -> tuple[Tensor, Tensor]:
+    """Return <y, M^-1 y> (k,) for the targets, and a bound (k,) on its error."""
+    quadratic = (y * solution.value).sum(0)
+    zero = torch.zeros_like(quadratic)
+    if solution.converged:
+        return quadratic, zero
+    if not is_converged:
+        residual = solution.stats.get("residual", math.inf)
+        return quadratic, missing_quadratic(y, residual, noise)
+    return half(y).square().sum(0), zero
+
+
+def _logdet_error(solver: Any, state: Any) -> float:
+    if not isinstance(solver, IterativeSolver):
+        return 0.0
+    return float(solver.logdet_estimate(state)[1])
+
+
+def scaled_gram(
+    oracle: KernelOracle | MatrixOracle | SummedOracle, weights: Tensor
+) -> tuple[Tensor, float]:
+    """Return the Gram matrix with mean diagonal 1, and its divisor."""
+    mean_diag = mean_variance(oracle.diag(), weights)
+    gram = oracle.gram()
+    gram /= mean_diag
+    return gram, mean_diag

@@ -1,0 +1,154 @@
+"""Fit of functions whose noise, if any, follows from labels, by the whole matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from skconvgp._protocols import lift
+from skconvgp.engine import (
+    freeze,
+    to_numpy,
+)
+from skconvgp.processes._facts import jitter_facts
+from skconvgp.processes._problem import (
+    Model,
+    Problem,
+    Record,
+    Settings,
+    entries,
+    require_finite_noise,
+)
+from skconvgp.processes._process import KeptLeftOut, Labels, Process
+from skconvgp.processes._run import Run, clock
+from skconvgp.processes.basis._completed import Completed
+from skconvgp.processes.basis._expansion import ExpansionPrior
+from skconvgp.processes.basis._summed import Prior
+from skconvgp.processes.fits._label_choice import best_model
+from skconvgp.processes.fits._label_models import LabelModel, with_variances
+from skconvgp.processes.posterior._labelled import Labelled, LabelState
+
+# Matrices of the size of the Gram matrix that are kept of the best likelihood so far
+# while the next one is fitted.
+KEPT_COPIES = 2
+
+
+@dataclass(frozen=True)
+class _Covariances:
+    """Prior covariances of the training samples, of mean variance 1."""
+
+    gram: Tensor  # (n, n), the covariances
+    mean_diag: float  # divisor of the covariances
+    n_pairs: int  # entries that were evaluated
+    features: Tensor  # as in `LabelState`
+    lift_map: Tensor  # as in `LabelState`
+    # (m,), samples whose covariances with new ones are computed; None for all.
+    anchors: Tensor | None
+    residual_diag: Tensor  # (n,), prior variances minus the diagonal of the matrix
+
+
+def fit_labelled(
+    problem: Problem,
+    prior: Prior | ExpansionPrior,
+    run: Run,
+    *,
+    models_of: Callable[[Problem], list[LabelModel]],
+    settings: Settings,
+    completed: Completed | None = None,
+    gram_seconds: float = 0.0,
+    least_noise: float = 0.0,
+) -> tuple[Process, Record]:
+    """Fit every model of the labels; keep the lowest leave-one-out log loss.
+
+    A completed matrix replaces the Gram matrix, and its factor is overwritten.
+    `gram_seconds` were spent on covariances before, and `least_noise` is the lower
+    bound of the noise that is added to the noise of labels.
+    """
+    device = run.config.device
+    start = clock(device)
+    covariances = _covariances(problem, prior, run, completed)
+    gram_seconds += clock(device) - start + (completed.seconds if completed else 0.0)
+
+    start = clock(device)
+    noise = max(float(settings.added_noise), least_noise)
+    model, amplitude, posterior, facts = best_model(
+        models_of(problem),
+        covariances.gram,
+        covariances.mean_diag,
+        problem,
+        settings.amplitude,
+        noise,
+        prior.knows_variances,
+    )
+    facts += jitter_facts(posterior.jitter, posterior.least_noise, prior, run)
+    offset = to_numpy(model.offset)
+    residual_diag = amplitude * covariances.residual_diag.to(posterior.loo_cov)
+    loo_cov = with_variances(posterior.loo_cov, residual_diag)
+    unit = covariances.gram.new_ones(len(offset))
+    dual = posterior.dual * amplitude
+    if covariances.anchors is None:
+        dual_coef = to_numpy(dual) / covariances.mean_diag
+    else:
+        by_feature = covariances.features.mT @ dual
+        dual_coef = to_numpy(lift(covariances.lift_map, by_feature))
+        prior = prior.take(to_numpy(covariances.anchors))
+    state = LabelState(
+        posterior.state, covariances.features, covariances.lift_map, posterior.jitter
+    )
+    fitted = Model.of(
+        problem,
+        mean_diag=covariances.mean_diag,
+        noise=noise,
+        amplitude=to_numpy(amplitude * unit),
+        evidence=posterior.evidence,
+    )
+    process = Process(
+        fitted,
+        prior,
+        Labelled(
+            dual_coef,
+            freeze(state),
+            covariances.mean_diag,
+            float(np.max(fitted.amplitude)),
+            len(problem.targets),
+            model.has_one_latent,
+        ),
+        KeptLeftOut(to_numpy(posterior.loo_mean), to_numpy(loo_cov), has_noise=False),
+        Labels(model.likelihood, offset),
+        has_one_latent=model.has_one_latent,
+    )
+    report = {"jitter": posterior.jitter, "solver": "Cholesky"}
+    seconds = clock(device) - start
+    return process, Record(covariances.n_pairs, gram_seconds, seconds, report, facts)
+
+
+def _covariances(
+    problem: Problem,
+    prior: Any,
+    run: Run,
+    completed: Completed | None,
+) -> _Covariances:
+    """Return the prior covariances of the samples, of mean variance 1."""
+    require_finite_noise(1.0 / run.tensor(problem.weights))
+    if completed is not None:
+        mean_diag, features, residual_diag, lift_map = completed.in_units_(problem)
+        return _Covariances(
+            features @ features.mT,
+            mean_diag,
+            completed.gram.n_evaluated,
+            features,
+            lift_map,
+            completed.gram.anchors,
+            residual_diag,
+        )
+    oracle = prior.cached_oracle(run)
+    diag, gram = oracle.diag(), oracle.gram()
+    mean_diag = problem.mean_variance(diag)
+    gram /= mean_diag
+    empty, n = diag.new_empty(0, 0), len(diag)
+    residual_diag = (diag.to(gram) / mean_diag - gram.diagonal()).clamp(min=0.0)
+    return _Covariances(gram, mean_diag, entries(n), empty, empty, None, residual_diag)

@@ -1,0 +1,131 @@
+"""Plan of a fit by inducing patches: one pass over the images."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from skconvgp.engine import Size
+from skconvgp.processes._plan import Fitted, Plan
+from skconvgp.processes._problem import Problem, Settings, first_of_each
+from skconvgp.processes._run import Resources, Run
+from skconvgp.processes.basis._inducing_sum import (
+    TermChoice,
+    choices_with_room,
+    choose_inducing,
+    missing_patches,
+    terms_of,
+)
+from skconvgp.processes.basis._patch_prior import PatchPrior
+from skconvgp.processes.basis._prior import KernelPrior
+from skconvgp.processes.fits._coded_choice import (
+    SQUARE_COPIES,
+    values_of_labels,
+)
+from skconvgp.processes.fits._image_rows import KEPT_IMAGES
+from skconvgp.processes.fits._label_models import NoisyModel
+from skconvgp.processes.fits._sums import fit_patches
+from skconvgp.processes.fits._variational_fit import Variational
+
+
+def plan_patches(
+    prior: KernelPrior,
+    settings: Settings,
+    variance: str,
+    choices: tuple[TermChoice, ...],
+    resources: Resources,
+    variational: Variational | None = None,
+    models: tuple[NoisyModel, ...] = (),
+) -> Plan:
+    """Choose inducing patches and places.
+
+    Parameters
+    ----------
+    prior : KernelPrior
+        The kernel with the training images.
+    settings : Settings
+        Noise and amplitude.
+    variance : {"dtc", "sor"}
+        Treatment of the variance that the features leave out.
+    choices : tuple of TermChoice
+        How inducing patches and places are chosen, for each term of the kernel.
+    resources : Resources
+        Source of randomness.
+    variational : Variational, optional
+        Variational inference, if it follows.
+    models : tuple of NoisyModel, default=()
+        Candidates, if labels determine their noise.
+    """
+    terms, n = terms_of(prior.kernel), prior.n_samples
+    # Different ones, so that weights stand for repetitions
+    images = prior.images(prior.rows[first_of_each(prior.rows)])
+    n_images = len(images)
+
+    def n_values(r: int) -> int:
+        held = SQUARE_COPIES * r**2 + min(n, KEPT_IMAGES) * r
+        if models:
+            held += values_of_labels(models, r, n)
+        if variational is not None:
+            held = max(held, variational.n_values(r))
+        return held
+
+    choices, reason = choices_with_room(
+        terms,
+        choices,
+        prior.image_shape,
+        n_images,
+        lambda r: n_values(r) * torch.float64.itemsize,
+    )
+    inducing = choose_inducing(terms, choices, images, resources.generator())
+    r, n_matrices = inducing.n_features, "matrix"
+    held = n_values(r)
+    patch_prior = PatchPrior(inducing, prior.take(np.arange(0)))
+    report = {
+        "n_inducing": tuple(len(term.patches) for term in inducing.terms),
+        "inducing_reason": missing_patches(inducing, choices, n_images) or reason,
+    }
+    if models:
+        n_matrices = f"{len(models[0].offset)} matrices"
+    return Plan(
+        n,
+        Size(held, held, 0),
+        partial(_fit, settings, variance, resources, variational, models, report),
+        patch_prior,
+        remedy="lower `n_inducing` or `n_locations`.",
+        user=f"The {n_matrices} of {r} features",
+        dtype=torch.float64,
+    )
+
+
+def _fit(
+    settings: Settings,
+    variance: str,
+    resources: Resources,
+    variational: Variational | None,
+    models: tuple[NoisyModel, ...],
+    report: dict[str, Any],
+    problem: Problem,
+    prior: PatchPrior,
+    run: Run,
+) -> Fitted:
+    """Fit a process of patches, and perhaps a variational one from it on."""
+    prior.choice(run)  # this and the next line raise before any work
+    prior.images_at_once(run.config)
+    generator = resources.generator()
+    process, record = fit_patches(
+        problem,
+        prior,
+        run,
+        models=models,
+        settings=settings,
+        variance=variance,
+        generator=generator,
+    )
+    if variational is not None:
+        process, record = variational.fit(problem, process, record, run, generator)
+    record = replace(record, report=record.report | report)
+    return Fitted(process, record, np.arange(len(problem.rows)))

@@ -1,0 +1,222 @@
+"""Fits by sums over features, and further samples, which are added to these.
+
+The posterior follows from sums over the columns of features F of n samples, by
+r^3 + n r^2 operations in place of n^3. Sums add: a fit begins with none, and
+further samples are added to those of a fit. Samples are read
+as features that are held (`HeldReading`) or block by block (`ImageReading`). Targets
+share one noise (`Shared`), or labels give each its noise (`Coded`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from torch import Generator, Tensor
+
+from skconvgp._protocols import lift
+from skconvgp.engine import rows_to_tensor
+from skconvgp.inference import FeatureSums
+from skconvgp.processes._facts import jitter_facts
+from skconvgp.processes._problem import (
+    Model,
+    Problem,
+    Record,
+    Settings,
+    fixed_amplitude,
+)
+from skconvgp.processes._process import Process
+from skconvgp.processes._run import Run, clock
+from skconvgp.processes.basis._basis import Basis
+from skconvgp.processes.basis._completed import Completed
+from skconvgp.processes.basis._patch_prior import PatchPrior
+from skconvgp.processes.fits._coded_choice import solve_labels
+from skconvgp.processes.fits._held_rows import HeldReading
+from skconvgp.processes.fits._image_rows import ImageReading
+from skconvgp.processes.fits._label_models import LabelModel
+from skconvgp.processes.posterior._coefficients import (
+    CoefficientPosterior,
+    coefficients_of,
+)
+from skconvgp.processes.posterior._shared import Shared
+from skconvgp.processes.posterior._solutions import Solution
+
+Reading: TypeAlias = HeldReading | ImageReading
+
+
+def fit_features(
+    problem: Problem,
+    prior: Basis,
+    run: Run,
+    *,
+    completed: Completed,
+    settings: Settings,
+    variance: str,
+    models_of: Callable[[Problem], list[LabelModel]] | None = None,
+    least_noise: float = 0.0,
+    reservoir_generator: Generator | None = None,
+) -> tuple[Process, Record]:
+    """Fit to a completed matrix, on the host.
+
+    Parameters
+    ----------
+    problem, prior, run : object
+        Problem to fit, and how the entries were computed.
+    completed : Completed
+        The matrix; its factor is overwritten.
+    settings : Settings
+        Noise and amplitude.
+    variance : {"dtc", "sor", "fitc"}
+        How the variance that the features do not explain is treated; labels that
+        determine their noise have no "fitc".
+    models_of : callable, optional
+        Returns candidates for which `follow_labels` holds; by default all targets share
+        one noise.
+    least_noise : float, default=0.0
+        Lower bound of the noise variance.
+    reservoir_generator : torch.Generator, optional
+        Draws the reservoir; without it, no sample can be added later.
+    """
+    start = clock(completed.diag.device)
+    reading = HeldReading.of_completed(problem, prior, completed, variance, run)
+    models = [] if models_of is None else models_of(problem)
+    process, record = _fit(
+        reading, models, settings, least_noise, run, reservoir_generator, start
+    )
+    own = {"solver": "Cholesky"} if models else {}
+    return process, replace(record, report=record.report | own)
+
+
+def fit_patches(
+    problem: Problem,
+    prior: PatchPrior,
+    run: Run,
+    *,
+    models: Sequence[LabelModel],
+    settings: Settings,
+    variance: str,
+    generator: Generator,
+) -> tuple[Process, Record]:
+    """Fit to sums over images, of whose features only a few are kept.
+
+    Parameters
+    ----------
+    problem, prior, run : object
+        What to fit, and how.
+    models : sequence of NoisyModel
+        Candidates, if labels determine their noise.
+    settings : Settings
+        Noise and amplitude.
+    variance : {"dtc", "sor"}
+        Treatment of the variance that the features leave out.
+    generator : torch.Generator
+        Draws the images whose features are kept.
+    """
+    reading = ImageReading.of(
+        problem, prior, run, variance, generator, has_labels=bool(models)
+    )
+    start = clock(run.config.device)
+    process, record = _fit(reading, models, settings, 0.0, run, generator, start)
+    explained = {"explained_variance": reading.explained}
+    facts = [*record.facts, *reading.facts]
+    return process, replace(record, report=record.report | explained, facts=facts)
+
+
+def _fit(
+    reading: Reading,
+    models: Sequence[LabelModel],
+    settings: Settings,
+    least_noise: float,
+    run: Run,
+    generator: Generator | None,
+    start: float,
+) -> tuple[Process, Record]:
+    """Return the process of the samples that were read."""
+    solution: Solution
+    if models:
+        solution = solve_labels(reading, models, settings, least_noise)
+    else:
+        solution = _solve(reading, settings, least_noise)
+    process = process_of(reading, solution, generator)
+    return process, record_of(reading, solution, run, start)
+
+
+def _solve(reading: Reading, settings: Settings, least_noise: float) -> Shared:
+    """Return the posterior of targets that share one noise, which may be chosen."""
+    noise = settings.noise
+    if isinstance(noise, str):
+        fixed = fixed_amplitude_of(reading, settings.amplitude)
+        noise = reading.choose_noise(noise, fixed)
+    noise = max(noise, least_noise, reading.least_noise)
+    return shared(reading, reading.sums(noise), noise, settings.amplitude)
+
+
+def fixed_amplitude_of(reading: Reading, setting: float | str | None) -> Tensor | None:
+    """Return the amplitude (k,) of a setting; None to profile it out."""
+    targets = rows_to_tensor(reading.problem.targets[:0]).to(reading.device)
+    return fixed_amplitude(setting, reading.mean_diag, targets)
+
+
+def shared(
+    reading: Reading, sums: FeatureSums, noise: float, amplitude: float | str | None
+) -> Shared:
+    """Return the posterior that follows from sums, with the setting of an amplitude."""
+    fixed = fixed_amplitude_of(reading, amplitude)
+    found = Shared.of(sums, noise, reading.variance, fixed)
+    return found if reading.keeps_sums else replace(found, sums=None)
+
+
+def process_of(
+    reading: Reading,
+    solution: Solution,
+    generator: Generator | None,
+    before: Process | None = None,
+) -> Process:
+    """Return the process of the samples that were read, and of those before."""
+    problem, lift_map = reading.problem, reading.lift_map
+    found: dict[str, Any] = {
+        "amplitude": solution.amplitudes,
+        "evidence": solution.evidence,
+    }
+    if before is None:
+        found |= {"mean_diag": reading.mean_diag, "noise": solution.noise}
+        model = Model.of(problem, **found)
+        labels = solution.labels(problem.codes, None)
+    else:
+        model = before.model.extended(problem, **found)
+        labels = solution.labels(problem.codes, before.labels)
+    coefficients = solution.coefficients
+    if lift_map is not None:
+        coefficients = lift(lift_map.to(coefficients), coefficients)
+    dual, state = solution.of_outputs(coefficients), solution.state(lift_map)
+    left_out, growth = reading.left_out(solution, model, labels, generator, before)
+    if before is not None:
+        posterior = replace(coefficients_of(before), dual=dual, state=state)
+        return replace(
+            before,
+            model=model,
+            posterior=posterior,
+            left_out=left_out,
+            labels=labels,
+            growth=growth,
+        )
+    has_one = solution.has_one_latent
+    return Process(
+        model,
+        reading.basis,
+        CoefficientPosterior(dual, state, reading.variance, has_one),
+        left_out,
+        labels,
+        growth,
+        unexplained=1.0 - reading.explained,
+        has_one_latent=has_one,
+    )
+
+
+def record_of(reading: Reading, solution: Solution, run: Run, start: float) -> Record:
+    """Return the record of a fit or extension whose solution began at a time."""
+    jitter, least_noise = solution.jitter
+    facts = jitter_facts(jitter, least_noise, reading.basis, run)
+    seconds, report = clock(reading.device) - start, {"jitter": jitter}
+    return Record(reading.n_pairs, reading.gram_seconds, seconds, report, facts)

@@ -1,0 +1,1 @@
+"""Posteriors: what follows from the data."""

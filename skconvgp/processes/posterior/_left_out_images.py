@@ -1,0 +1,202 @@
+"""Different images, and left-out predictions of the samples that show them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from skconvgp._typing import FloatArray
+from skconvgp.engine import Placement, compute_at, frozen_bytes, to_numpy, to_tensor
+from skconvgp.inference import EqualInputs, MergedSamples
+from skconvgp.processes._problem import Model, Problem
+from skconvgp.processes._process import (
+    CodedLabels,
+    KeptLeftOut,
+    Labels,
+    LeftOutValues,
+    Process,
+    run_beside,
+)
+from skconvgp.processes._run import Resources, Run
+from skconvgp.processes.basis._patch_prior import PatchPrior
+from skconvgp.processes.fits._feature_rows import FeatureRows, Observed
+from skconvgp.processes.posterior._coefficients import coefficients_of
+from skconvgp.processes.posterior._solutions import Solution, solution_of
+
+LEAST_SHARE = 1e-12  # of a weight; less is rounding of a difference
+
+
+@dataclass(frozen=True)
+class PatchImages:
+    """Different images, and the training samples that show them."""
+
+    rows: NDArray[np.floating]  # (m, d), the images
+    samples: NDArray[np.intp]  # (s,), indices of samples, in increasing order
+    of: NDArray[np.intp]  # (s,), which image each of these samples shows
+
+    @classmethod
+    def of_problem(cls, problem: Problem) -> Self:
+        """Return the different images of a problem."""
+        inputs, rows = problem.inputs, problem.rows
+        if inputs.n_inputs < len(rows):
+            rows = rows[to_numpy(inputs.first())]
+        return cls(rows, np.arange(len(problem.rows)), to_numpy(inputs.of))
+
+    def take(self, images: NDArray[np.intp]) -> Self:
+        """Return some of the images, with all samples that show them."""
+        position = np.full(len(self.rows), -1)
+        position[images] = np.arange(len(images))
+        is_shown = position[self.of] >= 0
+        of = position[self.of[is_shown]]
+        return type(self)(self.rows[images], self.samples[is_shown], of)
+
+    def join(self, other: Self) -> Self:
+        """Return the images of both; images of the other follow."""
+        return type(self)(
+            np.vstack([self.rows, other.rows]),
+            np.concatenate([self.samples, other.samples]),
+            np.concatenate([self.of, len(self.rows) + other.of]),
+        )
+
+    def in_precision(self, dtype: torch.dtype) -> Self:
+        """Return a copy with images in the precision of tiles."""
+        rows = to_numpy(torch.tensor(self.rows, dtype=dtype, device="cpu"))
+        return replace(self, rows=rows)
+
+    def merge(
+        self, targets: FloatArray, weights: FloatArray, device: torch.device
+    ) -> MergedSamples:
+        """Return one sample for each image, of all samples (n, k), (n,)."""
+        own = (to_tensor(v[self.samples], device) for v in (targets, weights))
+        return self.inputs(device).merge(*own)
+
+    def inputs(self, device: torch.device) -> EqualInputs:
+        """Return which of the samples have equal inputs."""
+        return EqualInputs(to_tensor(self.of, device))
+
+    def observed(
+        self,
+        source: Problem | Model,
+        codes: NDArray[np.intp] | None,
+        device: torch.device,
+    ) -> Observed:
+        """Return the observations of the samples, among all of a source.
+
+        `codes` (n,) are those of the classes of all, if there are classes.
+        """
+        samples, inputs = self.samples, self.inputs(device)
+        targets, weights, left = (
+            to_tensor(values[samples], device)
+            for values in (source.targets, source.weights, source.left_out_weights)
+        )
+        totals = inputs.sum(weights)[inputs.of]
+        # Rounding in the difference must not look like weight that stays.
+        staying = (totals - left).clamp(min=0.0)
+        staying = torch.where(staying > LEAST_SHARE * totals, staying, 0.0)
+        own = None if codes is None else to_tensor(codes[samples], device)
+        return Observed(targets, weights, staying, inputs, inputs.of, own)
+
+
+@dataclass(frozen=True)
+class ImageRows:
+    """Images that are kept; their features are computed again."""
+
+    images: PatchImages
+    # (m,), prior variances minus what features explain, if they count; else zeros
+    residual_diag: FloatArray
+
+    def take(self, chosen: NDArray[np.intp]) -> Self:
+        """Return some of the images."""
+        return type(self)(self.images.take(chosen), self.residual_diag[chosen])
+
+    def join(self, other: Self) -> Self:
+        """Return the images of both; images of the other follow."""
+        residual_diag = np.concatenate([self.residual_diag, other.residual_diag])
+        return type(self)(self.images.join(other.images), residual_diag)
+
+
+@dataclass(frozen=True)
+class ImageFeatures:
+    """How features and prior variances of images are computed."""
+
+    basis: PatchPrior
+    unit: float  # mean prior variance, by which variances are divided
+    variance: str  # of what features do not explain: with "sor" it does not count
+    run: Run
+
+    def rows(
+        self,
+        features: Tensor,
+        images: NDArray[np.floating],
+        known: FloatArray | None = None,
+    ) -> FeatureRows:
+        """Return rows of images (m, d), given their features (m, r).
+
+        What features leave out of their variances (m,) may be known.
+        """
+        if known is not None:
+            return FeatureRows(features, to_tensor(known, features.device))
+        if self.variance == "sor":
+            return FeatureRows(features, features.new_zeros(len(features)))
+        variances = self.basis.variances(images, self.run).to(features) / self.unit
+        residual_diag = (variances - features.square().sum(1)).clamp(min=0.0)
+        return FeatureRows(features, residual_diag)
+
+    def leave_out(
+        self,
+        images: PatchImages,
+        solution: Solution,
+        model: Model,
+        labels: Labels | None,
+        known: FloatArray | None = None,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return left-out means and variances of the samples of images.
+
+        Features are computed a block of images at a time. `known` is as in `rows`.
+        """
+        codes = labels.codes if isinstance(labels, CodedLabels) else None
+        observed = images.observed(model, codes, self.run.config.device)
+        by: Any = solution
+        leaving, found = by.leaving(observed), []
+        for part, block in self.basis.blocks(images.rows, self.run, "leave out"):
+            of_part = None if known is None else known[part]
+            rows = self.rows(block.to(torch.float64), images.rows[part], of_part)
+            at_rows = by.at_rows(rows, leaving, part)
+            found.append((*at_rows, rows.residual_diag))
+        mean, var, residual_diag = map(torch.cat, zip(*found, strict=True))
+        left_out: tuple[FloatArray, FloatArray] = by.left_out(
+            (mean, var), residual_diag, leaving, observed.of
+        )
+        return left_out
+
+
+@dataclass(frozen=True)
+class PatchLeftOut(KeptLeftOut):
+    """Left-out predictions that are kept of some images, and computed of all others."""
+
+    images: PatchImages | None = None  # all training images; None if nothing is missing
+
+    def values(
+        self, process: Process, resources: Resources, *, is_subset_enough: bool
+    ) -> LeftOutValues:
+        """Return the predictions; features of images are computed again."""
+        images, needed = self.images, frozen_bytes(process.state)
+        if images is None or is_subset_enough:
+            return super().values(process, resources, is_subset_enough=is_subset_enough)
+
+        def leave_out_at(placement: Placement) -> tuple[FloatArray, FloatArray]:
+            run = run_beside(resources, placement, needed)
+            basis: Any = process.prior
+            own = basis, process.model.mean_diag, coefficients_of(process).variance
+            solution = solution_of(process, placement.device)
+            return ImageFeatures(*own, run).leave_out(
+                images, solution, process.model, process.labels
+            )
+
+        found = compute_at(resources.placement(needed), leave_out_at)
+        return LeftOutValues(np.arange(len(self.mean)), *found, self.has_noise)

@@ -1,0 +1,158 @@
+"""The posterior of coefficients if all targets share one noise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from skconvgp._typing import FloatArray
+from skconvgp.engine import freeze, thaw, to_numpy, to_tensor
+from skconvgp.inference import (
+    FeaturePosterior,
+    FeatureSums,
+    LeaveOneOut,
+    feature_evidence,
+    feature_leave_one_out,
+    feature_posterior,
+    leave_one_unit_out,
+)
+from skconvgp.processes._process import Labels, Process
+from skconvgp.processes.fits._feature_rows import EVERY, FeatureRows, Observed
+from skconvgp.processes.posterior._coefficients import CoefficientState, coefficients_of
+
+
+@dataclass(frozen=True)
+class Leaving:
+    """Parts of a posterior of one noise that leave with each sample."""
+
+    targets: Tensor  # (s, k)
+    whole_targets: Tensor  # (m, k), mean target of all samples with the input of a row
+    totals: Tensor  # (m,), their total weight
+    staying: Tensor  # (s,), as in `Observed`
+
+
+@dataclass(frozen=True)
+class Shared:
+    """The posterior if all targets share one noise."""
+
+    posterior: FeaturePosterior
+    noise: float
+    variance: str  # of what features do not explain: "dtc", "sor" or "fitc"
+    amplitudes: FloatArray
+    evidence: float
+    sums: FeatureSums | None = None  # from which it follows
+
+    has_noise: ClassVar[bool] = True  # in left-out variances
+    has_one_latent: ClassVar[bool] = False
+
+    @classmethod
+    def of(
+        cls, sums: FeatureSums, noise: float, variance: str, fixed: Tensor | None
+    ) -> Self:
+        """Return the posterior; without fixed amplitudes (k,) they are profiled out."""
+        posterior = feature_posterior(sums)
+        evidence, amplitude = feature_evidence(sums, posterior, fixed)
+        found = to_numpy(amplitude), float(evidence.sum())
+        return cls(posterior, noise, variance, *found, sums)
+
+    @classmethod
+    def of_process(cls, process: Process, device: torch.device) -> Self:
+        """Return the posterior of a process whose features need no lift."""
+        own, model = coefficients_of(process), process.model
+        assert own.state.lift_map is None
+        (factor,) = thaw(own.state, device).factors
+        posterior = FeaturePosterior(factor, to_tensor(own.dual, device), own.jitter)
+        return cls(posterior, model.noise, own.variance, model.amplitude, math.nan)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Precision of the posterior."""
+        return self.posterior.factor.dtype
+
+    @property
+    def coefficients(self) -> Tensor:
+        """Posterior means (r, k) of the coefficients."""
+        return self.posterior.mean
+
+    @property
+    def jitter(self) -> tuple[float, float]:
+        """The noise with the effect of the jitter, and the noise.
+
+        With a jitter j of the precision coefficients have a prior precision of 1 + j
+        instead of 1, which multiplies the noise by 1 + j.
+        """
+        return self.posterior.jitter * self.noise, self.noise
+
+    @property
+    def growth(self) -> dict[str, Any]:
+        """The sums."""
+        return {"sums": freeze(self.sums)}
+
+    def of_outputs(self, values: Tensor) -> FloatArray:
+        """Return values (..., k) as an array."""
+        return to_numpy(values)
+
+    def state(self, lift_map: Any) -> CoefficientState:
+        """Return the factor, as an array."""
+        jitters = np.array([self.posterior.jitter])
+        return freeze(CoefficientState(self.posterior.factor[None], lift_map, jitters))
+
+    def labels(self, codes: Any, before: Labels | None) -> None:
+        """Return None: targets have no labels."""
+
+    def unit_noise(self, residual_diag: Tensor) -> Tensor:
+        """Return the noise variance (m,) of a single observation of each row."""
+        return unit_noise(residual_diag, self.noise, self.variance)
+
+    def leaving(self, observed: Observed) -> Leaving:
+        """Return targets and weights of samples and of the inputs of rows."""
+        inputs = observed.inputs
+        whole = inputs.merge(observed.targets, observed.weights)
+        if observed.of is EVERY:
+            whole = whole.take(inputs.of)
+        return Leaving(observed.targets, whole.targets, whole.weights, observed.staying)
+
+    def at_rows(
+        self, rows: FeatureRows, leaving: Leaving, part: slice = EVERY
+    ) -> tuple[Tensor, Tensor]:
+        """Return predictions (b, k) and (b,) of rows without all of their samples."""
+        loo = feature_leave_one_out(
+            rows.features,
+            leaving.whole_targets[part],
+            self.unit_noise(rows.residual_diag),
+            leaving.totals[part],
+            self.posterior,
+        )
+        return loo.mean, loo.var
+
+    def left_out(
+        self,
+        found: tuple[Tensor, Tensor],
+        residual_diag: Tensor,
+        leaving: Leaving,
+        of: Any,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return leave-one-out means (s, k) and variances (s,) of samples."""
+        mean, var = found
+        loo = leave_one_unit_out(
+            LeaveOneOut(mean[of], var[of]),
+            leaving.targets,
+            leaving.whole_targets[of],
+            self.unit_noise(residual_diag)[of],
+            leaving.totals[of],
+            leaving.staying,
+        )
+        added = residual_diag[of] if self.variance == "dtc" else 0.0
+        return to_numpy(loo.mean), to_numpy(loo.var + added)
+
+
+def unit_noise(residual_diag: Tensor, noise: float, variance: str) -> Tensor:
+    """Return the noise variance (m,) of a single observation at rows."""
+    # FITC counts the variance that features do not explain as noise.
+    is_noise = variance == "fitc"
+    return (residual_diag if is_noise else torch.zeros_like(residual_diag)) + noise
