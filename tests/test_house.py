@@ -23,16 +23,16 @@ from tests.helpers.sources import FILES, PACKAGE, lines_of_code, name_of, nodes_
 MOST_QUESTIONS_OF_KIND = 2  # isinstance or match on classes of processes
 MOST_BODIES_OF_LATENT = 2  # 2
 MOST_PLANS = 1  # classes
-MOST_FUNCTIONS_OF_ESTIMATORS = 25  # functions with one as a parameter; at most 20
+MOST_FUNCTIONS_OF_ESTIMATORS = 20  # functions with one as a parameter
 MOST_STORED_FROM_OUTSIDE = 0  # attributes of estimators
-MOST_PRIVATE_FROM_OUTSIDE = 4  # uses of attributes of estimators
+MOST_PRIVATE_FROM_OUTSIDE = 3  # uses of attributes of estimators
 MOST_FILES_RUN = {"estimators": 26, "processes": 6}  # before the first tile; 10, 6
 MOST_CALLS = 950  # of named functions of the package before it
 MOST_NETWORKS_BUILT = 1  # before it
 MOST_HIDDEN_IMPORTS = 0  # under TYPE_CHECKING, below `display`; 0
 MOST_ASSERTS = 20  # in processes
 # Rounded up to fifties. To end with 9 % less in all, 14 % and 23 % less on the floors.
-MOST_LINES = {"": 32_900, "estimators/": 8_050, "processes/": 5_900}
+MOST_LINES = {"": 32_700, "estimators/": 8_050, "processes/": 5_850}
 MOST_FILES_IN_CIRCLES = 0  # of imports, on the two floors; 0
 MOST_FLAT_TESTS = 39  # files beside each other in tests/estimators; at most 45
 SLACK = 0.03  # that a number may lie below its ceiling

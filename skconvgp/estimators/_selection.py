@@ -40,7 +40,6 @@ from skconvgp.metrics import (
     interval_coverage,
     negative_log_predictive_density,
 )
-from skconvgp.processes import FittedProcess
 
 Candidates: TypeAlias = Mapping[str, Any] | Sequence[Any] | Kernel
 
@@ -259,16 +258,21 @@ def selection_report(
     named, y = _named(estimators), host_values(y, "y")
     candidates = [_as_estimator(one, y) for one in named.values()]
     judge = _judge_of(candidates)
-    fitted = [_fitted(one, X, y) for one in candidates]
+    fitted = []
+    for one in candidates:
+        try:
+            check_is_fitted(last_step(one))
+            fitted.append(one)
+        except NotFittedError:
+            fitted.append(clone(one).fit(X, y))
     rows = []
     for name, one in zip(named, fitted, strict=True):
-        gp, inputs = last_step(one), last_inputs(one, X)
-        process, training = process_of(gp), training_of(gp)
-        used = _read(name, gp, inputs, y)
+        own = _Fitted(name, last_step(one), y)
+        used = own.rows(last_inputs(one, X))
         given = Given.to(OWNER, batch_size=batch_size, n_batches=n_batches)
-        rho = _mean_rho(process, training, used, gp._gram_of, given, random_state)
-        evidence = gp.log_marginal_likelihood()
-        rows.append({"rho": rho, "evidence": evidence} | judge(gp, y))
+        rho = own.mean_rho(used, given, random_state)
+        evidence = own.gp.log_marginal_likelihood()
+        rows.append({"rho": rho, "evidence": evidence} | judge(own))
     if not have_same_targets([last_step(one) for one in fitted]):
         rows = [row | {"evidence": math.nan} for row in rows]
     scores = tuple(rows[0])
@@ -314,118 +318,116 @@ def _as_estimator(candidate: Any, y: Any) -> Any:
     return candidate
 
 
-def _judge_of(candidates: list[Any]) -> Callable[[Any, Any], dict[str, float]]:
+def _judge_of(candidates: list[Any]) -> Callable[["_Fitted"], dict[str, float]]:
     """Return the function that scores the leave-one-out predictions of candidates."""
     if all(map(is_classifier, candidates)):
-        return _judge_labels
+        return _Fitted.judged_by_labels
     if all(map(is_regressor, candidates)):
-        return _judge_targets
+        return _Fitted.judged_by_targets
     raise ValueError(
         "Candidates must be all classifiers or all regressors, got "
         f"{sorted({type(last_step(one)).__name__ for one in candidates})!r}."
     )
 
 
-def _fitted(estimator: Any, X: Any, y: Any) -> Any:
-    try:
-        check_is_fitted(last_step(estimator))
-    except NotFittedError:
-        return clone(estimator).fit(X, y)
-    return estimator
+@dataclass(frozen=True)
+class _Fitted:
+    """A fitted candidate, and the labels or targets of the comparison."""
 
+    name: str
+    gp: Any
+    y: Any
 
-def _read(name: str, gp: Any, X: Any, y: Any) -> NDArray[Any]:
-    """Return the rows that a process uses; raise unless it was fitted to X and y.
+    @property
+    def process(self) -> Any:
+        """Its process."""
+        return process_of(self.gp)
 
-    All weights must be 1.
-    """
-    process: Any = process_of(gp)
-    training = training_of(gp)
-    if not np.allclose(process.model.sample_weights, 1.0):
-        raise ValueError(
-            f"{name!r} was fitted with sample weights, and its scores cannot be "
-            "compared with those of unweighted fits: pass an unfitted clone."
+    @property
+    def training(self) -> Training:
+        """The record of its training data."""
+        return training_of(self.gp)
+
+    def rows(self, X: Any) -> NDArray[Any]:
+        """Return the rows that it uses; raise unless it was fitted to X and y.
+
+        All weights must be 1.
+        """
+        if not np.allclose(self.process.model.sample_weights, 1.0):
+            raise ValueError(
+                f"{self.name!r} was fitted with sample weights, and its scores cannot "
+                "be compared with those of unweighted fits: pass an unfitted clone."
+            )
+        rows, truth, training = self.gp._read_new(X), np.asarray(self.y), self.training
+        # Versions of images follow.
+        prior, n = self.process.prior, self.process.model.n_samples
+        kept, indices = prior.kept_rows, prior.kept_indices
+        has_rows = len(rows) == len(truth) == training.n_given and (
+            kept is None or np.array_equal(kept[:n], rows[indices[:n]])
         )
-    rows, truth = gp._read_new(X), np.asarray(y)
-    prior, n = process.prior, process.model.n_samples  # versions of images follow
-    kept, indices = prior.kept_rows, prior.kept_indices
-    has_rows = len(rows) == len(truth) == training.n_given and (
-        kept is None or np.array_equal(kept[:n], rows[indices[:n]])
-    )
-    if not has_rows or not _was_fitted_to(gp, truth):
-        raise ValueError(
-            f"{name!r} was fitted to other data than X and y: pass an unfitted clone."
+        if not has_rows or not self._was_fitted_to(truth):
+            raise ValueError(
+                f"{self.name!r} was fitted to other data than X and y: pass an "
+                "unfitted clone."
+            )
+        used: NDArray[Any] = rows[training.kept]
+        return used
+
+    def _was_fitted_to(self, y: NDArray[Any]) -> bool:
+        """Return whether it was fitted to these labels or targets."""
+        gp, training = self.gp, self.training
+        if is_classifier(gp):
+            fitted = gp.classes_[training.codes]
+            return np.array_equal(fitted, column_or_1d(y)[training.kept])
+        kept = y.reshape(len(y), -1)[training.kept]
+        fitted = self.process.model.sample_targets * gp.y_scale_ + gp.y_mean_
+        return fitted.shape == kept.shape and np.allclose(fitted, kept)
+
+    def mean_rho(self, rows: NDArray[Any], given: Given, random_state: Any) -> float:
+        """Return the mean of rho over batches of rows; NaN if it is undefined."""
+        kept, codes, process = self.training.kept, self.training.codes, self.process
+        labels = None if codes is None else rows_to_tensor(codes)
+        size = given.read("batch_size", as_batch_size, n=len(rows), usual=USUAL_BATCH)
+        batches = Batches(len(rows), labels, make_generator(random_state))
+        targets = rows_to_tensor(process.model.sample_targets)
+        objective = Rho("held_out", noise_variance=process.model.noise)
+        total, count = 0.0, given.read("n_batches", as_count, most=MOST_BATCHES)
+        for _ in range(count):
+            indices = batches.draw(size).indices
+            drawn = to_numpy(indices)
+            has_matrix = process.prior.kernel_prior is None
+            part = rows[np.ix_(drawn, kept[drawn])] if has_matrix else rows[drawn]
+            gram = rows_to_tensor(self.gp._gram_of(part))
+            try:
+                total += objective.score(gram, targets[indices]).value
+            except NotPSDError:
+                return math.nan
+        return total / count
+
+    def judged_by_labels(self) -> dict[str, float]:
+        """Return scores of left-out probabilities."""
+        gp = self.gp
+        if not self.process.has_left_out:
+            return dict.fromkeys(LABEL_SCORES, math.nan)
+        truth, y_prob = np.asarray(self.y)[self.training.kept], gp.loo_predict_proba()
+        values = (
+            float(accuracy_score(truth, gp.loo_predict())),
+            -float(log_loss(truth, y_prob, labels=gp.classes_)),
+            expected_calibration_error(truth, y_prob, labels=gp.classes_),
         )
-    used: NDArray[Any] = rows[training.kept]
-    return used
+        return dict(zip(LABEL_SCORES, values, strict=True))
 
-
-def _was_fitted_to(gp: Any, y: NDArray[Any]) -> bool:
-    """Return whether a process was fitted to these labels or targets."""
-    training: Any = training_of(gp)
-    if is_classifier(gp):
-        fitted = gp.classes_[training.codes]
-        return np.array_equal(fitted, column_or_1d(y)[training.kept])
-    kept = y.reshape(len(y), -1)[training.kept]
-    fitted = process_of(gp).model.sample_targets * gp.y_scale_ + gp.y_mean_
-    return fitted.shape == kept.shape and np.allclose(fitted, kept)
-
-
-def _mean_rho(
-    process: FittedProcess,
-    training: Training,
-    rows: NDArray[Any],
-    gram_of: Callable[[NDArray[Any]], FloatArray],
-    given: Given,
-    random_state: Any,
-) -> float:
-    """Return the mean of rho over batches of rows; NaN if it is undefined.
-
-    `gram_of` returns the covariances of rows.
-    """
-    kept, codes, model = training.kept, training.codes, process.model
-    labels = None if codes is None else rows_to_tensor(codes)
-    size = given.read("batch_size", as_batch_size, n=len(rows), usual=USUAL_BATCH)
-    batches = Batches(len(rows), labels, make_generator(random_state))
-    targets = rows_to_tensor(model.sample_targets)
-    objective = Rho("held_out", noise_variance=model.noise)
-    total, count = 0.0, given.read("n_batches", as_count, most=MOST_BATCHES)
-    for _ in range(count):
-        indices = batches.draw(size).indices
-        drawn = to_numpy(indices)
-        has_matrix = process.prior.kernel_prior is None
-        part = rows[np.ix_(drawn, kept[drawn])] if has_matrix else rows[drawn]
-        gram = rows_to_tensor(gram_of(part))
-        try:
-            total += objective.score(gram, targets[indices]).value
-        except NotPSDError:
-            return math.nan
-    return total / count
-
-
-def _judge_labels(gp: Any, y: Any) -> dict[str, float]:
-    if not process_of(gp).has_left_out:
-        return dict.fromkeys(LABEL_SCORES, math.nan)
-    truth, y_prob = np.asarray(y)[training_of(gp).kept], gp.loo_predict_proba()
-    labels = gp.classes_
-    values = (
-        float(accuracy_score(truth, gp.loo_predict())),
-        -float(log_loss(truth, y_prob, labels=labels)),
-        expected_calibration_error(truth, y_prob, labels=labels),
-    )
-    return dict(zip(LABEL_SCORES, values, strict=True))
-
-
-def _judge_targets(gp: Any, y: Any) -> dict[str, float]:
-    if not process_of(gp).has_left_out:
-        return dict.fromkeys(TARGET_SCORES, math.nan)
-    truth = np.asarray(y, dtype=np.float64)[training_of(gp).kept]
-    mean, std = gp.loo_predict(return_std=True)
-    density = negative_log_predictive_density(truth, mean, std)
-    coverage = interval_coverage(truth, mean, std, level=LEVEL)
-    values = (
-        float(root_mean_squared_error(truth, mean)),
-        -float(np.mean(density)),
-        float(np.mean(coverage)),
-    )
-    return dict(zip(TARGET_SCORES, values, strict=True))
+    def judged_by_targets(self) -> dict[str, float]:
+        """Return scores of left-out means and deviations."""
+        if not self.process.has_left_out:
+            return dict.fromkeys(TARGET_SCORES, math.nan)
+        truth = np.asarray(self.y, dtype=np.float64)[self.training.kept]
+        mean, std = self.gp.loo_predict(return_std=True)
+        density = negative_log_predictive_density(truth, mean, std)
+        coverage = interval_coverage(truth, mean, std, level=LEVEL)
+        values = (
+            float(root_mean_squared_error(truth, mean)),
+            -float(np.mean(density)),
+            float(np.mean(coverage)),
+        )
+        return dict(zip(TARGET_SCORES, values, strict=True))
