@@ -321,7 +321,8 @@ def test_memory_is_asked_for_before_samples_are_held_out(monkeypatch, name):
         model, found = BayesianNetworkRegressor, "held_out_noise"
     else:
         model, found, y = BayesianNetworkClassifier, "held_out_temperature", y > 0.0
-    monkeypatch.setattr(f"skconvgp.estimators._network_{name}.{found}", search)
+    module = f"skconvgp.estimators.networks._network_{name}"
+    monkeypatch.setattr(f"{module}.{found}", search)
     monkeypatch.setattr("skconvgp.engine._devices.free_memory", lambda device: 2**24)
     with pytest.raises(TileMemoryError, match=r"`n_draws`.*`batch_size`"):
         model((200, 200), random_state=0).fit(X, y)
