@@ -186,7 +186,9 @@ class Erf(Activation):
     (8, 8)
     """
 
-    function = staticmethod(torch.erf)
+    def function(self, maps: Tensor) -> Tensor:
+        """Apply the activation."""
+        return torch.erf(maps)
 
     def expectation(self, c: Tensor, a: Tensor, b: Tensor) -> Tensor:
         """Return V(c, a, b); `a` and `b` broadcast against `c`."""
@@ -217,7 +219,9 @@ class GELU(Activation):
     (8, 8)
     """
 
-    function = staticmethod(torch.nn.functional.gelu)
+    def function(self, maps: Tensor) -> Tensor:
+        """Apply the activation."""
+        return torch.nn.functional.gelu(maps)
 
     def expectation(self, c: Tensor, a: Tensor, b: Tensor) -> Tensor:
         """Return V(c, a, b); `a` and `b` broadcast against `c`."""
@@ -257,7 +261,9 @@ class Sin(Activation):
     (8, 8)
     """
 
-    function = staticmethod(torch.sin)
+    def function(self, maps: Tensor) -> Tensor:
+        """Apply the activation."""
+        return torch.sin(maps)
 
     def expectation(self, c: Tensor, a: Tensor, b: Tensor) -> Tensor:
         """Return V(c, a, b); `a` and `b` broadcast against `c`."""

@@ -291,9 +291,12 @@ class Tanh(_Saturating):
     0.394294
     """
 
-    function = staticmethod(torch.tanh)
     formula: ClassVar = TANH
     share: ClassVar = 1.0
+
+    def function(self, maps: Tensor) -> Tensor:
+        """Apply the activation."""
+        return torch.tanh(maps)
 
 
 @dataclass(repr=False)
@@ -313,7 +316,10 @@ class Sigmoid(_Saturating):
     0.293379
     """
 
-    function = staticmethod(torch.sigmoid)
+    def function(self, maps: Tensor) -> Tensor:
+        """Apply the activation."""
+        return torch.sigmoid(maps)
+
     formula: ClassVar = HALF_TANH
     constant: ClassVar = 0.25
 
@@ -335,7 +341,10 @@ class SiLU(_Saturating):
     0.355776
     """
 
-    function = staticmethod(torch.nn.functional.silu)
+    def function(self, maps: Tensor) -> Tensor:
+        """Apply the activation."""
+        return torch.nn.functional.silu(maps)
+
     formula: ClassVar = SILU
     linear: ClassVar = 0.25
 
@@ -357,6 +366,9 @@ class Softplus(_Saturating):
     0.921246
     """
 
-    function = staticmethod(torch.nn.functional.softplus)
+    def function(self, maps: Tensor) -> Tensor:
+        """Apply the activation."""
+        return torch.nn.functional.softplus(maps)
+
     formula: ClassVar = SOFTPLUS
     linear: ClassVar = 0.25

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -68,12 +68,13 @@ def extend_process(
     draws the reservoir, and `codes` (n,) are those of the classes of the samples so
     far. If labels determine their noise, likelihood, prior means and amplitude stay.
     """
-    room, begin = _room(process, problem), generator.get_state()
+    needed, *user = _memory(process, problem)
+    begin = generator.get_state()
 
     def extend_at(placement: Placement) -> tuple[Process, Record]:
         generator.set_state(begin)  # for the same draws if a GPU has no room
-        room.require(placement.device)
-        run = resources.run(placement, room.needed)
+        require_memory(needed, placement.device, *user)
+        run = resources.run(placement, needed)
         start, grown = clock(placement.device), process
         if grown.growth is None:
             grown = by_columns(grown, codes, generator, run)
@@ -86,24 +87,11 @@ def extend_process(
         extended = process_of(reading, solution, generator, grown)
         return extended, record_of(reading, solution, run, start)
 
-    return compute_at(resources.placement(room.needed), extend_at)
+    return compute_at(resources.placement(needed), extend_at)
 
 
-@dataclass(frozen=True)
-class _Room:
-    """Memory that adding samples takes."""
-
-    needed: int  # bytes
-    what: str  # that needs it
-    remedy: str
-
-    def require(self, device: torch.device) -> None:
-        """Raise if the memory is not free."""
-        require_memory(self.needed, device, self.what, self.remedy)
-
-
-def _room(process: Process, problem: Problem) -> _Room:
-    """Return the memory that adding samples takes."""
+def _memory(process: Process, problem: Problem) -> tuple[int, str, str]:
+    """Return the bytes that adding samples takes, what they are for, and a remedy."""
     basis, growth, n = process.prior, process.growth, len(problem.rows)
     n_classes = 0 if process.labels is None else len(process.labels.offset)
     if basis.is_streamed:
@@ -121,7 +109,7 @@ def _room(process: Process, problem: Problem) -> _Room:
         what = "The sums of features, to which samples are added,"
         remedy = FEWER_FEATURES
     held = r * ((SQUARE_COPIES + n_squares) * r + n_held)
-    return _Room(int(held * torch.float64.itemsize), what, remedy)
+    return int(held * torch.float64.itemsize), what, remedy
 
 
 def _read(

@@ -105,10 +105,6 @@ class Shared:
     def labels(self, codes: Any, before: Labels | None) -> None:
         """Return None: targets have no labels."""
 
-    def unit_noise(self, residual_diag: Tensor) -> Tensor:
-        """Return the noise variance (m,) of a single observation of each row."""
-        return unit_noise(residual_diag, self.noise, self.variance)
-
     def leaving(self, observed: Observed) -> Leaving:
         """Return targets and weights of samples and of the inputs of rows."""
         inputs = observed.inputs
@@ -124,7 +120,7 @@ class Shared:
         loo = feature_leave_one_out(
             rows.features,
             leaving.whole_targets[part],
-            self.unit_noise(rows.residual_diag),
+            unit_noise(rows.residual_diag, self.noise, self.variance),
             leaving.totals[part],
             self.posterior,
         )
@@ -143,7 +139,7 @@ class Shared:
             LeaveOneOut(mean[of], var[of]),
             leaving.targets,
             leaving.whole_targets[of],
-            self.unit_noise(residual_diag)[of],
+            unit_noise(residual_diag, self.noise, self.variance)[of],
             leaving.totals[of],
             leaving.staying,
         )
