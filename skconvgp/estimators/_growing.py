@@ -53,7 +53,7 @@ def _computes_features(estimator: Any) -> bool:
 def base_to_grow(owner: str, process: Any) -> KernelPrior | MatrixPrior:
     """Return what further samples are compared with; raise if none can be added."""
     if not can_grow(process):
-        if hasattr(process.prior, "inducing"):
+        if process.prior.is_streamed:
             raise ValueError(NO_CLOSED_FORM)
         raise ValueError(
             f"This {owner} was fitted with other settings, and no "
@@ -95,7 +95,6 @@ def extended_by(
 def extended_report(report: FitReport, process: Process, record: Record) -> FitReport:
     """Return the report of all samples; the record is of the work for further ones."""
     n, n_pairs = len(process.model.targets), report.n_pairs + record.n_pairs
-    is_of_patches = hasattr(process.prior, "inducing")
     return replace(
         report,
         jitter=record.report["jitter"],
@@ -104,7 +103,7 @@ def extended_report(report: FitReport, process: Process, record: Record) -> FitR
         n_pairs=n_pairs,
         gram_seconds=report.gram_seconds + record.gram_seconds,
         solve_seconds=report.solve_seconds + record.solve_seconds,
-        observed_fraction=1.0 if is_of_patches else n_pairs / entries(n),
+        observed_fraction=1.0 if process.prior.is_streamed else n_pairs / entries(n),
     )
 
 

@@ -97,10 +97,6 @@ class PatchLandscape(Traced):
         """Return the batch of all learning images."""
         return self.fixed[0]
 
-    def value(self, theta: FloatArray, batches: tuple[Batch, ...]) -> float:
-        """Return the value over all learning images, which every batch has."""
-        return super().value(theta, self.fixed)
-
     def _mean(self, theta: FloatArray, batches: tuple[Batch, ...]) -> float:
         """Return the value over all learning images; NaN if it is undefined."""
         self.n_evaluations += 1

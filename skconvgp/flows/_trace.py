@@ -1,7 +1,9 @@
 """Traced: a landscape that keeps its steps and counts its evaluations."""
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
+from operator import is_
 from typing import TypeAlias
 
 import numpy as np
@@ -13,7 +15,7 @@ from skconvgp.flows._history import FlowResult
 Watcher: TypeAlias = Callable[[Step], bool]
 
 
-class Traced:
+class Traced(ABC):
     """A landscape that keeps its steps, and values over its fixed batches.
 
     Theta begins with logarithms, which have labels and are reported. `watch` is called
@@ -38,16 +40,19 @@ class Traced:
 
         Values over the fixed batches are remembered, so that none is computed twice.
         """
-        if batches is not self.fixed:
+        is_fixed = len(batches) == len(self.fixed) and all(
+            map(is_, batches, self.fixed)
+        )
+        if not is_fixed:
             return self._mean(theta, batches)
         key = _key(theta)
         if key not in self._fixed_values:
             self._fixed_values[key] = self._mean(theta, batches)
         return self._fixed_values[key]
 
+    @abstractmethod
     def _mean(self, theta: FloatArray, batches: tuple[Batch, ...]) -> float:
         """Return the mean value over batches; NaN if it is undefined."""
-        raise NotImplementedError
 
     def _remember(self, theta: FloatArray, value: float) -> None:
         """Keep the value over the fixed batches."""

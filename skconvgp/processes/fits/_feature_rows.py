@@ -14,22 +14,20 @@ from skconvgp._tensors import uniforms
 from skconvgp.engine import to_numpy
 from skconvgp.inference import EqualInputs
 
-Value = TypeVar("Value")
 EVERY = slice(None)  # each sample has a row of its own
 
 
-def taken(value: Value, indices: Any) -> Value:
+def taken(value: Any, indices: Any) -> Any:
     """Return a dataclass of tensors with some of their rows."""
-    parts = {one.name: getattr(value, one.name)[indices] for one in fields(value)}  # type: ignore[arg-type]
-    return replace(value, **parts)  # type: ignore[type-var]
+    parts = {one.name: getattr(value, one.name)[indices] for one in fields(value)}
+    return replace(value, **parts)
 
 
-def joined(one: Value, other: Value) -> Value:
+def joined(one: Any, other: Any) -> Any:
     """Return a dataclass of tensors with the rows of two."""
-    names = [field.name for field in fields(one)]  # type: ignore[arg-type]
+    names = [field.name for field in fields(one)]
     pairs = {name: [getattr(part, name) for part in (one, other)] for name in names}
-    both = {name: torch.cat(pair) for name, pair in pairs.items()}
-    return replace(one, **both)  # type: ignore[type-var]
+    return replace(one, **{name: torch.cat(pair) for name, pair in pairs.items()})
 
 
 @dataclass(frozen=True)

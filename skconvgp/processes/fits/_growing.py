@@ -39,7 +39,11 @@ from skconvgp.processes.fits._sums import Reading, process_of, record_of, shared
 from skconvgp.processes.posterior._coded import Coded, CodedTargets
 from skconvgp.processes.posterior._coefficients import coefficients_of
 from skconvgp.processes.posterior._labelled import Labelled
-from skconvgp.processes.posterior._solutions import Solution, coded_sums, shared_sums
+from skconvgp.processes.posterior._solutions import (
+    FeatureSolution,
+    coded_sums,
+    shared_sums,
+)
 
 
 def can_grow(process: Any) -> bool:
@@ -126,7 +130,7 @@ def _read(
 
 def _added(
     reading: Reading, before: Process, amplitude: float | str | None
-) -> Solution:
+) -> FeatureSolution:
     """Return the posterior of the samples of a process and of those that were read."""
     if before.labels is None:
         sums, noise = shared_sums(before, reading.device), before.model.noise

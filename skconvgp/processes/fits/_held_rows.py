@@ -42,7 +42,7 @@ from skconvgp.processes.fits._label_choice import CHOOSING, LabelledRows
 from skconvgp.processes.fits._label_models import spread_over_classes
 from skconvgp.processes.posterior._coefficients import coefficients_of
 from skconvgp.processes.posterior._shared import unit_noise
-from skconvgp.processes.posterior._solutions import Solution, leave_out
+from skconvgp.processes.posterior._solutions import FeatureSolution, leave_out
 
 # Below this noise, rounding hides the identity in I + F^T F / noise:
 # docs/maths.rst, "Columns of landmarks".
@@ -77,7 +77,7 @@ class HeldRows:
         each = joined(self.rows, other.rows), joined(self.leaving, other.leaving)
         return type(self)(torch.cat([self.samples, other.samples]), *each)
 
-    def left_out(self, solution: Solution) -> tuple[FloatArray, FloatArray]:
+    def left_out(self, solution: FeatureSolution) -> tuple[FloatArray, FloatArray]:
         """Return left-out means and variances of the samples."""
         return leave_out(solution, self.rows, self.leaving, EVERY)
 
@@ -227,7 +227,7 @@ class HeldReading:
 
     def left_out(
         self,
-        solution: Solution,
+        solution: FeatureSolution,
         model: Model,  # noqa: ARG002  (what leaves with the samples is known)
         labels: Labels | None,  # noqa: ARG002  (what leaves with the samples is known)
         generator: Generator | None,

@@ -50,7 +50,7 @@ from skconvgp.processes.posterior._left_out_images import (
     PatchImages,
     PatchLeftOut,
 )
-from skconvgp.processes.posterior._solutions import Solution, leave_out
+from skconvgp.processes.posterior._solutions import FeatureSolution, leave_out
 
 LEAST_EXPLAINED = 0.5  # of the prior variance; defaults explain .8 and more
 # Images whose features are kept, and whose leave-one-out predictions judge the noise
@@ -217,7 +217,7 @@ class ImageReading:
 
     def left_out(
         self,
-        solution: Solution,
+        solution: FeatureSolution,
         model: Model,
         labels: Labels | None,
         generator: Generator | None,  # noqa: ARG002  (images are drawn already)

@@ -1,10 +1,10 @@
-"""Fits by sums over features, and further samples, which are added to these.
+"""Fits by sums over the features of samples.
 
-The posterior follows from sums over the columns of features F of n samples, by
-r^3 + n r^2 operations in place of n^3. Sums add: a fit begins with none, and
-further samples are added to those of a fit. Samples are read
-as features that are held (`HeldReading`) or block by block (`ImageReading`). Targets
-share one noise (`Shared`), or labels give each its noise (`Coded`).
+The posterior follows from sums over the r features of n samples, by r^3 + n r^2
+operations in place of n^3. Sums add: a fit begins with none, and an extension with the
+sums of the fit. Features of samples are held (`HeldReading`) or read block by block
+(`ImageReading`). Targets share one noise (`Shared`), or labels give each function a
+noise of its own (`Coded`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from skconvgp.processes.posterior._coefficients import (
     coefficients_of,
 )
 from skconvgp.processes.posterior._shared import Shared
-from skconvgp.processes.posterior._solutions import Solution
+from skconvgp.processes.posterior._solutions import FeatureSolution
 
 Reading: TypeAlias = HeldReading | ImageReading
 
@@ -133,7 +133,7 @@ def _fit(
     start: float,
 ) -> tuple[Process, Record]:
     """Return the process of the samples that were read."""
-    solution: Solution
+    solution: FeatureSolution
     if models:
         solution = solve_labels(reading, models, settings, least_noise)
     else:
@@ -146,13 +146,13 @@ def _solve(reading: Reading, settings: Settings, least_noise: float) -> Shared:
     """Return the posterior of targets that share one noise, which may be chosen."""
     noise = settings.noise
     if isinstance(noise, str):
-        fixed = fixed_amplitude_of(reading, settings.amplitude)
+        fixed = _fixed_amplitude(reading, settings.amplitude)
         noise = reading.choose_noise(noise, fixed)
     noise = max(noise, least_noise, reading.least_noise)
     return shared(reading, reading.sums(noise), noise, settings.amplitude)
 
 
-def fixed_amplitude_of(reading: Reading, setting: float | str | None) -> Tensor | None:
+def _fixed_amplitude(reading: Reading, setting: float | str | None) -> Tensor | None:
     """Return the amplitude (k,) of a setting; None to profile it out."""
     targets = rows_to_tensor(reading.problem.targets[:0]).to(reading.device)
     return fixed_amplitude(setting, reading.mean_diag, targets)
@@ -162,14 +162,14 @@ def shared(
     reading: Reading, sums: FeatureSums, noise: float, amplitude: float | str | None
 ) -> Shared:
     """Return the posterior that follows from sums, with the setting of an amplitude."""
-    fixed = fixed_amplitude_of(reading, amplitude)
+    fixed = _fixed_amplitude(reading, amplitude)
     found = Shared.of(sums, noise, reading.variance, fixed)
     return found if reading.keeps_sums else replace(found, sums=None)
 
 
 def process_of(
     reading: Reading,
-    solution: Solution,
+    solution: FeatureSolution,
     generator: Generator | None,
     before: Process | None = None,
 ) -> Process:
@@ -214,7 +214,9 @@ def process_of(
     )
 
 
-def record_of(reading: Reading, solution: Solution, run: Run, start: float) -> Record:
+def record_of(
+    reading: Reading, solution: FeatureSolution, run: Run, start: float
+) -> Record:
     """Return the record of a fit or extension whose solution began at a time."""
     jitter, least_noise = solution.jitter
     facts = jitter_facts(jitter, least_noise, reading.basis, run)

@@ -26,7 +26,7 @@ from skconvgp.processes._run import Resources, Run
 from skconvgp.processes.basis._patch_prior import PatchPrior
 from skconvgp.processes.fits._feature_rows import FeatureRows, Observed
 from skconvgp.processes.posterior._coefficients import coefficients_of
-from skconvgp.processes.posterior._solutions import Solution, solution_of
+from skconvgp.processes.posterior._solutions import FeatureSolution, solution_of
 
 LEAST_SHARE = 1e-12  # of a weight; less is rounding of a difference
 
@@ -150,7 +150,7 @@ class ImageFeatures:
     def leave_out(
         self,
         images: PatchImages,
-        solution: Solution,
+        solution: FeatureSolution,
         model: Model,
         labels: Labels | None,
         known: FloatArray | None = None,

@@ -18,7 +18,7 @@ from skconvgp.processes.fits._feature_rows import FeatureRows
 from skconvgp.processes.posterior._coded import Coded
 from skconvgp.processes.posterior._shared import Shared
 
-Solution: TypeAlias = Shared | Coded
+FeatureSolution: TypeAlias = Shared | Coded
 
 
 def leave_out(
@@ -31,7 +31,7 @@ def leave_out(
     return found
 
 
-def solution_of(process: Process, device: torch.device) -> Solution:
+def solution_of(process: Process, device: torch.device) -> FeatureSolution:
     """Return the posterior that a process keeps."""
     kind = Shared if process.labels is None else Coded
     return kind.of_process(process, device)
