@@ -53,7 +53,7 @@ def write(path: Path) -> None:
         with warnings.catch_warnings():  # any q will do
             warnings.simplefilter("ignore", ConvergenceWarning)
             gp.fit(images, labels)
-        inducing = gp._process.prior.inducing
+        inducing = gp._process.basis.inducing
         root, factors = math.sqrt(AMPLITUDE), gp.solver_state_.factors
         n_latents = len(factors)
         found[f"{name}_images"] = images.reshape(len(images), -1)

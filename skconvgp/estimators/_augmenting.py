@@ -14,7 +14,7 @@ from skconvgp.completion import CoarseKernel
 from skconvgp.engine import rows_to_images, to_numpy
 from skconvgp.estimators._doors import Samples
 from skconvgp.estimators.settings._checks import Given, UnfitError
-from skconvgp.processes import KernelPrior, Parts, Problem
+from skconvgp.processes import KernelBasis, Parts, Problem
 
 
 def augmented(
@@ -28,15 +28,15 @@ def augmented(
     chosen = given.read("augment", _as_augmentations)
     if not chosen:
         return problem, samples
-    prior = _require_able(given, problem, samples, parts)
+    basis = _require_able(given, problem, samples, parts)
     for one in chosen:
-        one.check(prior.image_shape)
-    versions = [rows_to_images(problem.rows, prior.image_shape)]
+        one.check(basis.image_shape)
+    versions = [rows_to_images(problem.rows, basis.image_shape)]
     for one in chosen:
         versions += [new for old in versions for new in one.versions(old)]
     count = len(versions)
     rows = to_numpy(torch.cat(versions)).reshape(-1, problem.rows.shape[1])
-    prior = replace(prior, rows=rows, indices=np.tile(prior.indices, count))
+    basis = replace(basis, rows=rows, indices=np.tile(basis.indices, count))
     problem = replace(
         problem,
         rows=rows,
@@ -45,7 +45,7 @@ def augmented(
         codes=None if problem.codes is None else np.tile(problem.codes, count),
         n_versions=count,
     )
-    return problem, replace(samples, prior=prior)
+    return problem, replace(samples, basis=basis)
 
 
 def _as_augmentations(augment: object) -> Sequence[Augmentation]:
@@ -65,20 +65,20 @@ def _as_augmentations(augment: object) -> Sequence[Augmentation]:
 
 def _require_able(
     given: Given, problem: Problem, samples: Samples, parts: Parts
-) -> KernelPrior:
-    """Return the prior; raise for settings that know no versions of images."""
+) -> KernelBasis:
+    """Return the basis; raise for settings that know no versions of images."""
     name = f"augment={given['augment']!r}"
     models = parts.models_of(problem)
-    prior: KernelPrior | None = samples.prior.kernel_prior
-    if prior is None:
+    basis: KernelBasis | None = samples.basis.kernel_basis
+    if basis is None:
         raise ValueError(
             f"{name} changes images, and kernel='precomputed' has none: pass a kernel "
             "object, or the Gram matrix of all versions with augment=None."
         )
-    if prior.image_shape[1:] == (1, 1):
+    if basis.image_shape[1:] == (1, 1):
         raise ValueError(
             f"{name} changes images, and samples of X are read as vectors of "
-            f"{prior.image_shape[0]} values: pass images (n, h, w) or (n, c, h, w), or "
+            f"{basis.image_shape[0]} values: pass images (n, h, w) or (n, c, h, w), or "
             "set `image_shape`."
         )
     if given["optimizer"] is not None:
@@ -97,4 +97,4 @@ def _require_able(
             f"{name} needs a likelihood whose targets share one noise variance, such "
             f"as 'gaussian', got {models[0].likelihood!r}."
         )
-    return prior
+    return basis

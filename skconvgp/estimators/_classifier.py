@@ -309,7 +309,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
     @property
     def _reads_variances(self) -> bool:
         """Whether the most probable class depends on variances, and these are known."""
-        return self._needs_variances and self._process.prior.knows_variances
+        return self._needs_variances and self._process.basis.knows_variances
 
     @property
     def _needs_variances(self) -> bool:
@@ -513,7 +513,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
             self.calibration_ = self.likelihood_.calibrate(
                 _in_double(mean),
                 # A given matrix does not contain the prior variances of new samples.
-                _in_double(var) if process.prior.knows_variances else None,
+                _in_double(var) if process.basis.knows_variances else None,
                 rows_to_tensor(codes[indices]),
                 _in_double(units),
             )

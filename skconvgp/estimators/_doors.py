@@ -34,8 +34,8 @@ from skconvgp.estimators.settings._compute import Compute
 from skconvgp.processes import (
     Basis,
     FittedProcess,
-    KernelPrior,
-    MatrixPrior,
+    KernelBasis,
+    MatrixBasis,
     NewRows,
 )
 
@@ -114,7 +114,7 @@ class Samples:
 
     Parameters
     ----------
-    prior : KernelPrior or MatrixPrior
+    basis : KernelBasis or MatrixBasis
         The samples and their covariances.
     y : ndarray of shape (n, ...)
         Labels or targets.
@@ -124,7 +124,7 @@ class Samples:
         Record that an estimator keeps about them.
     """
 
-    prior: KernelPrior | MatrixPrior
+    basis: KernelBasis | MatrixBasis
     y: NDArray[Any]
     weights: FloatArray
     training: Training
@@ -137,14 +137,14 @@ class Samples:
     @property
     def image_shape(self) -> ImageShape | None:
         """Shape (c, h, w) as which a row is read; None for a given matrix."""
-        prior = self.prior.kernel_prior
-        return None if prior is None else prior.image_shape
+        basis = self.basis.kernel_basis
+        return None if basis is None else basis.image_shape
 
     @property
     def rows(self) -> NDArray[Any]:
         """Inputs (n, d), or the Gram matrix (n, n)."""
-        assert self.prior.rows is not None
-        return self.prior.rows
+        assert self.basis.rows is not None
+        return self.basis.rows
 
 
 def read_training(
@@ -194,10 +194,10 @@ def read_training(
     if len(kept) < n_given:
         rows, y = rows[kept], y[kept]
     squares = mean_squares(rows)
-    prior = KernelPrior(kernel, rows, kept, shape).resolved()
+    basis = KernelBasis(kernel, rows, kept, shape).resolved()
     marks = marks_of(rows, y) if hasattr(estimator, "partial_fit") else None
     training = Training(kept, n_given, squares, marks=marks)
-    return Samples(prior, y, weights, training)
+    return Samples(basis, y, weights, training)
 
 
 def read_further(
@@ -205,14 +205,14 @@ def read_further(
     X: Any,
     y: Any,
     sample_weight: ArrayLike | None,
-    prior: KernelPrior | MatrixPrior,
+    basis: KernelBasis | MatrixBasis,
     training: Training,
     **options: Any,
 ) -> Samples:
     """Return further samples; raise unless they have the shape of `fit`.
 
     Rows of a precomputed kernel hold covariances with the samples of `fit`. Parameters
-    are those of `read_training`; `prior` and `training` are of the samples so far.
+    are those of `read_training`; `basis` and `training` are of the samples so far.
     """
     rows, given = images_to_rows(X)
     if estimator.image_shape_ is not None:
@@ -221,13 +221,13 @@ def read_further(
     rows, y = checked_pair(estimator, rows, y, reset=False, **options)
     squares, marks = training.mean_squares, None
     weights, kept = _weigh(sample_weight, rows, can_be_zero=True)
-    if prior.knows_variances and len(kept):
+    if basis.knows_variances and len(kept):
         warn_of_scale(rows[kept], squares)
         squares, marks = mean_squares(rows[kept]), marks_of(rows[kept], y[kept])
         warn_of_repeats(marks, training.marks)
     record = Training(kept, len(rows), squares, marks=marks)
-    prior = replace(prior, rows=rows[kept], indices=kept)
-    return Samples(prior, y[kept], weights, record)
+    basis = replace(basis, rows=rows[kept], indices=kept)
+    return Samples(basis, y[kept], weights, record)
 
 
 def read_new(estimator: Any, X: Any) -> NDArray[Any]:
@@ -255,7 +255,7 @@ def _read_matrix(
     training = Training(kept, len(gram), (0.0, np.inf))
     if len(kept) < len(gram):
         gram, y = gram[np.ix_(kept, kept)], y[kept]
-    return Samples(MatrixPrior(gram, kept), y, weights, training)
+    return Samples(MatrixBasis(gram, kept), y, weights, training)
 
 
 def _weigh(

@@ -18,7 +18,7 @@ from skconvgp.estimators._searches import (
     warn_of_result,
     warn_of_slow_derivatives,
 )
-from skconvgp.estimators._series import warn_of_prior
+from skconvgp.estimators._series import warn_of_basis
 from skconvgp.estimators.compute._resources import EstimatorResources
 from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.flows import FlowResult
@@ -54,7 +54,7 @@ def fit_process(
     The samples of the problem are as they were given.
     """
     problem, samples = augmented(settings, problem, samples, parts)
-    search = evidence_search(settings, problem, samples.prior, parts)
+    search = evidence_search(settings, problem, samples.basis, parts)
     if search is None:
         return _fit(settings, problem, samples, parts)
     learned, found, reason = _learn(settings, problem, samples, parts, search)
@@ -81,7 +81,7 @@ def fit_flows(
         def fitted() -> dict[str, Any]:
             # The copy must not advance the random state of the fit.
             apart = settings.but(random_state=copy.deepcopy(settings["random_state"]))
-            learned = search.learned_at(samples.prior.kernel_prior.kernel, step.theta)
+            learned = search.learned_at(samples.basis.kernel_basis.kernel, step.theta)
             model = tasks.copy()
             take(model, samples, _fit(apart, problem, samples, parts, learned))
             return dict(vars(model))
@@ -89,7 +89,7 @@ def fit_flows(
         return tasks.step(STEP, reconstruction_attributes=fitted)
 
     search = flow_search(
-        settings, problem, samples.prior, watch, is_watched=tasks.is_watched
+        settings, problem, samples.basis, watch, is_watched=tasks.is_watched
     )
     learned, found, reason = _learn(settings, problem, samples, parts, search)
     result = _fit(settings, problem, samples, parts, learned, reason)
@@ -108,13 +108,13 @@ def _learn(
     search: EvidenceSearch | FlowSearch | LocalSearch,
 ) -> tuple[Learned, FlowResult, str]:
     """Run a search; warn if it failed. The text is why the data chose no noise."""
-    prior, known = samples.prior.kernel_prior, None
-    warn_of_slow_derivatives(settings, prior)
-    planner = Planner(prior, parts, EstimatorResources(settings))
+    basis, known = samples.basis.kernel_basis, None
+    warn_of_slow_derivatives(settings, basis)
+    planner = Planner(basis, parts, EstimatorResources(settings))
     if isinstance(search, EvidenceSearch | LocalSearch) and search.keeps_noise:
-        known = Learned(prior.kernel, NOISE_START)
+        known = Learned(basis.kernel, NOISE_START)
     start, reason = settings.for_process(problem, planner, known, samples.training)
-    learned, result = search.learn(problem.informative, prior, planner, start)
+    learned, result = search.learn(problem.informative, basis, planner, start)
     warn_of_result(settings.owner, search, result)
     return learned, result, reason
 
@@ -128,12 +128,12 @@ def _fit(
     reason: str = "",
 ) -> Result:
     """Fit a process. The text is why the data chose no noise for a search."""
-    resources, prior = EstimatorResources(settings), samples.prior
+    resources, basis = EstimatorResources(settings), samples.basis
     if learned is not None:
-        prior = replace(prior.kernel_prior, kernel=learned.kernel)
-    planner = Planner(prior, parts, resources)
+        basis = replace(basis.kernel_basis, kernel=learned.kernel)
+    planner = Planner(basis, parts, resources)
     used, why_not = settings.for_process(problem, planner, learned, samples.training)
     plan = planner.plan(problem, used)
-    warn_of_prior(plan.prior, plan.prior.rows)
+    warn_of_basis(plan.basis, plan.basis.rows)
     fitted, run = plan.fit(problem, resources)
     return Result(fitted, run, resources.report(why_not or reason), plan.solver)

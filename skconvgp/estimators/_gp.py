@@ -46,7 +46,7 @@ from skconvgp.estimators._samples import (
     unfitted_prior,
 )
 from skconvgp.estimators._scale import warn_of_scale
-from skconvgp.estimators._series import warn_of_prior
+from skconvgp.estimators._series import warn_of_basis
 from skconvgp.estimators._slopes import latent_slopes, require_slopes
 from skconvgp.estimators._validation import make_generator
 from skconvgp.estimators._warn import warn_caller
@@ -95,13 +95,13 @@ class BaseGP(KernelEstimator):
     @property
     def kernel_(self) -> Kernel | str:
         """The kernel used, or "precomputed"."""
-        prior = process_of(self).prior.kernel_prior
-        return PRECOMPUTED if prior is None else prior.kernel
+        basis = process_of(self).basis.kernel_basis
+        return PRECOMPUTED if basis is None else basis.kernel
 
     @property
     def pool_(self) -> int:
         """Side of the squares of pixels that the kernel averages first."""
-        return process_of(self).prior.pool
+        return process_of(self).basis.pool
 
     @property
     def noise_variance_(self) -> float:
@@ -130,7 +130,7 @@ class BaseGP(KernelEstimator):
     @property
     def X_train_(self) -> NDArray[Any] | None:
         """Training inputs that new ones are compared with."""
-        return process_of(self).prior.kept_rows
+        return process_of(self).basis.kept_rows
 
     def _unless_neighbors(self, name: str, get: Callable[[Any], Value]) -> Value:
         """Return an attribute that a process of nearest neighbours does not have."""
@@ -213,7 +213,7 @@ class BaseGP(KernelEstimator):
         """Set the attributes that follow from a fit, and warn of its facts."""
         fitted, run = result.fitted, result.run
         process, record = fitted.process, fitted.record
-        basis = process.prior.report(run)
+        basis = process.basis.report(run)
         self._process, self._training = process, training.take(fitted.used)
         self.backend_ = basis.backend
         self.dtype_ = str(basis.dtype).removeprefix("torch.")
@@ -293,12 +293,12 @@ class BaseGP(KernelEstimator):
 
     def _resources(self) -> EstimatorResources:
         """Return the resources that predictions may use."""
-        return EstimatorResources(Compute.of(self), process_of(self).prior)
+        return EstimatorResources(Compute.of(self), process_of(self).basis)
 
     def _read_new(self, X: Any) -> NDArray[Any]:
         """Return new samples as rows; warn if their scale differs from `fit`."""
         rows = read_new(self, X)
-        if self._process.prior.knows_variances:
+        if self._process.basis.knows_variances:
             warn_of_scale(rows, self._training.mean_squares)
         return rows
 
@@ -317,9 +317,9 @@ class BaseGP(KernelEstimator):
         if is_mean_enough:
             process = process.of_mean_variance()
         rows = self._read_new(X)
-        warn_of_prior(process.prior, rows)
+        warn_of_basis(process.basis, rows)
         latent = process.latent(
-            new_rows(process.prior, rows, diag, is_needed=needs_var),
+            new_rows(process.basis, rows, diag, is_needed=needs_var),
             self._resources(),
             needs_var=needs_var,
             needs_cov=needs_cov,
@@ -341,7 +341,7 @@ class BaseGP(KernelEstimator):
         generator = make_generator(seed)
         if are_functions:
             rows = self._read_new(X)
-            warn_of_prior(self._process.prior, rows)
+            warn_of_basis(self._process.basis, rows)
             wanted = Draws(n_samples, generator, n_features, method == BOOTSTRAP)
             functions, facts = self._process.draws(rows, wanted, self._resources())
             warn_of_facts(facts)
@@ -410,11 +410,11 @@ class BaseGP(KernelEstimator):
             Precision of tiles; by default that of the fit. Ignored for a sum of
             kernels.
         """
-        prior, unit = self._process.prior, self._process.model.mean_diag
+        basis, unit = self._process.basis, self._process.model.mean_diag
         resources = self._resources()
 
         def evaluate(placement: Placement) -> FloatArray:
             run = resources.run(placement).quiet()
-            return to_numpy(prior.gram_of(rows, run, unit, dtype))
+            return to_numpy(basis.gram_of(rows, run, unit, dtype))
 
         return compute_at(resources.placement(0), evaluate)

@@ -14,14 +14,14 @@ from skconvgp._protocols import Expansion, LinkLikelihood
 from skconvgp.estimators._doors import Samples, Training
 from skconvgp.estimators._labels import distinct_labels
 from skconvgp.estimators._report import FitReport
-from skconvgp.estimators._series import warn_of_prior
+from skconvgp.estimators._series import warn_of_basis
 from skconvgp.estimators.compute._resources import EstimatorResources
 from skconvgp.estimators.settings._checks import LIKELIHOODS
 from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.likelihoods import Gaussian
 from skconvgp.processes import (
-    KernelPrior,
-    MatrixPrior,
+    KernelBasis,
+    MatrixBasis,
     Problem,
     Process,
     Record,
@@ -50,16 +50,16 @@ def _computes_features(estimator: Any) -> bool:
     return isinstance(estimator.completion, Expansion) and has_targets
 
 
-def base_to_grow(owner: str, process: Any) -> KernelPrior | MatrixPrior:
+def base_to_grow(owner: str, process: Any) -> KernelBasis | MatrixBasis:
     """Return what further samples are compared with; raise if none can be added."""
     if not can_grow(process):
-        if process.prior.is_streamed:
+        if process.basis.is_streamed:
             raise ValueError(NO_CLOSED_FORM)
         raise ValueError(
             f"This {owner} was fitted with other settings, and no "
             "samples can be added: call `fit`, or `partial_fit` of a new estimator."
         )
-    base: KernelPrior | MatrixPrior = process.prior.kernel_prior or process.prior
+    base: KernelBasis | MatrixBasis = process.basis.kernel_basis or process.basis
     is_fitc = getattr(process.posterior, "variance", None) == "fitc"
     if is_fitc and not base.knows_variances:
         raise ValueError(
@@ -81,7 +81,7 @@ def extended_by(
 
     The process is of earlier samples; the resources are those of its estimator.
     """
-    warn_of_prior(process.prior, samples.rows)
+    warn_of_basis(process.basis, samples.rows)
     return extend_process(
         process,
         replace(problem, n_before=len(process.model.targets)),
@@ -103,7 +103,7 @@ def extended_report(report: FitReport, process: Process, record: Record) -> FitR
         n_pairs=n_pairs,
         gram_seconds=report.gram_seconds + record.gram_seconds,
         solve_seconds=report.solve_seconds + record.solve_seconds,
-        observed_fraction=1.0 if process.prior.is_streamed else n_pairs / entries(n),
+        observed_fraction=1.0 if process.basis.is_streamed else n_pairs / entries(n),
     )
 
 

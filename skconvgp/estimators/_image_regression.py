@@ -293,7 +293,7 @@ class ImageRegressor(GPRegressor):
     @property
     def parts_(self) -> list[tuple[Any, Kernel]]:
         """Fitted transformer, or None, and kernel of each part used."""
-        return parts_used(process_of(self).prior)
+        return parts_used(process_of(self).basis)
 
     @property
     def weights_(self) -> FloatArray:

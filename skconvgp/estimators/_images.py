@@ -32,10 +32,10 @@ from skconvgp.estimators.settings._gp import GPSettings, can_choose_noise
 from skconvgp.kernels import Kernel
 from skconvgp.processes import (
     JUDGED,
-    KernelPrior,
+    KernelBasis,
     LabelModel,
+    PartsBasis,
     PartsFit,
-    PartsPrior,
     Plan,
     Problem,
     Settings,
@@ -64,8 +64,8 @@ def fit_images(
     used after the fit.
     """
     require_common_noise(settings.owner, models)
-    resources, prior = EstimatorResources(settings), _reduced(samples.prior)
-    shape = prior.map_shape
+    resources, basis = EstimatorResources(settings), _reduced(samples.basis)
+    shape = basis.map_shape
     choices = read_parts(settings, shape)
     warn_of_kind(settings, shape, choices)
     can_judge = can_choose_noise(problem)
@@ -75,7 +75,7 @@ def fit_images(
     mirrors = settings.read("flips", as_mirrors, shape=shape, can_judge=can_judge)
     noise, reason = settings.noise_for(problem, has_labels=False)
     used = Settings(noise, settings.amplitude_for(samples.training))
-    plan = PartsFit(prior, choices, used, weights, mirrors, keeps_left_out)
+    plan = PartsFit(basis, choices, used, weights, mirrors, keeps_left_out)
     why_alone = _why_patches_alone(settings["parts"], plan, resources)
     if why_alone:
         is_mirrored = _mirrors_patches(plan, problem, resources)
@@ -111,18 +111,18 @@ def has_sums(estimator: Any) -> bool:
     )
 
 
-def parts_used(prior: Any) -> list[tuple[Any, Kernel]]:
+def parts_used(basis: Any) -> list[tuple[Any, Kernel]]:
     """Return the view of the images, or None, and the kernel of each part."""
-    if not isinstance(prior, PartsPrior):
-        return [(None, prior.kernel_prior.kernel)]
+    if not isinstance(basis, PartsBasis):
+        return [(None, basis.kernel_basis.kernel)]
     return [
         (
             part.view.transformer
             if isinstance(part.view, TransformedView)
             else part.view,
-            part.kernel_prior.kernel,
+            part.kernel_basis.kernel,
         )
-        for part in prior.parts
+        for part in basis.parts
     ]
 
 
@@ -132,9 +132,9 @@ def weights_used(report: FitReport) -> FloatArray:
     return weights[weights > 0.0]
 
 
-def _reduced(prior: Any) -> KernelPrior:
+def _reduced(basis: Any) -> KernelBasis:
     """Return the images, reduced to a side of at most 96 pixels; warn if they are."""
-    reduced: KernelPrior = prior
+    reduced: KernelBasis = basis
     side = max(reduced.image_shape[1:])
     if side <= LARGEST_SIDE:
         return reduced

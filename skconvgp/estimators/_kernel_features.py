@@ -32,9 +32,9 @@ from skconvgp.estimators.settings._compute import Compute
 from skconvgp.exceptions import NotFiniteError
 from skconvgp.kernels import Kernel, rbf
 from skconvgp.processes import (
-    ExpansionPrior,
+    ExpansionBasis,
     Fact,
-    KernelPrior,
+    KernelBasis,
     LandmarkFeatures,
     Problem,
     complete,
@@ -42,7 +42,7 @@ from skconvgp.processes import (
 )
 
 USUAL_FEATURES = 1000
-Features: TypeAlias = ExpansionPrior | LandmarkFeatures
+Features: TypeAlias = ExpansionBasis | LandmarkFeatures
 STRATIFIED = "stratified"  # the landmarks that read labels
 OBSERVED_FRACTION = 0.2  # for completions whose settings do not fix the landmarks
 
@@ -195,11 +195,11 @@ class KernelFeatures(
         self : KernelFeatures
             The fitted transformer.
         """
-        part, prior = self._part(), self._read(X)
-        labels = self._labels(part, prior, y)
-        self._features, facts = self._fitted(part, prior, labels)
+        part, basis = self._part(), self._read(X)
+        labels = self._labels(part, basis, y)
+        self._features, facts = self._fitted(part, basis, labels)
         warn_of_facts(facts)
-        self.kernel_, self.features_ = prior.kernel, part
+        self.kernel_, self.features_ = basis.kernel, part
         self.dtype_ = self._features.exact.dtype
         self.__dict__.pop("landmark_indices_", None)  # of another fit
         if isinstance(self._features, LandmarkFeatures):
@@ -271,7 +271,7 @@ class KernelFeatures(
             given.reject("features", "None, an int, RandomFeatures or Nystrom")
         return RandomFeatures(int(features))
 
-    def _read(self, X: Any) -> KernelPrior:
+    def _read(self, X: Any) -> KernelBasis:
         """Return the samples with their kernel, and set attributes that describe X."""
         random_source(self.random_state)
         rows, given = images_to_rows(X)
@@ -280,10 +280,10 @@ class KernelFeatures(
         kernel = copy.deepcopy(Given.of(self).read("kernel", as_kernel, usual=usual))
         shape = shape_of_rows(kernel, self.image_shape, rows.shape[1], given)
         self.image_shape_, self._mean_squares = shape, mean_squares(rows)
-        return KernelPrior(kernel, rows, np.arange(len(rows)), shape).resolved()
+        return KernelBasis(kernel, rows, np.arange(len(rows)), shape).resolved()
 
     def _labels(
-        self, part: Expansion | Completion, prior: KernelPrior, y: Any
+        self, part: Expansion | Completion, basis: KernelBasis, y: Any
     ) -> NDArray[Any] | None:
         """Return checked labels if landmarks are chosen by them."""
         if getattr(part, "landmarks", None) != STRATIFIED:
@@ -292,13 +292,13 @@ class KernelFeatures(
             expected = "without landmarks='stratified', which needs labels y in `fit`"
             Given.of(self).reject("features", expected, part)
         labels = as_labels(host_values(y, "y"))
-        check_consistent_length(prior.rows, labels)
+        check_consistent_length(basis.rows, labels)
         return labels
 
     def _fitted(
         self,
         part: Expansion | Completion,
-        prior: KernelPrior,
+        basis: KernelBasis,
         labels: NDArray[Any] | None,
     ) -> tuple[Features, list[Fact]]:
         """Return the features, and facts about them."""
@@ -306,7 +306,7 @@ class KernelFeatures(
 
         def fit_at(placement: Placement) -> tuple[Features, list[Fact]]:
             run = resources.run(placement)
-            precise = resources.with_precision(prior, run)
+            precise = resources.with_precision(basis, run)
             if isinstance(part, Expansion):
                 drawn = expand(part, precise, resources.generator())
                 drawn.require_room(run.config)

@@ -24,7 +24,7 @@ def warn_of_uncovered_classes(
     is that of all samples.
     """
     codes, landmarks = training.codes, fitted.landmarks
-    compared = fitted.process.prior.n_samples
+    compared = fitted.process.basis.n_samples
     is_sum = landmarks is not None and compared > len(landmarks)  # compares with all
     if codes is None or landmarks is None or is_sum:
         return

@@ -11,7 +11,7 @@ from skconvgp.completion import Nystrom
 from skconvgp.completion._landmarks import LANDMARKS
 from skconvgp.estimators._doors import Samples, Training
 from skconvgp.estimators._fitting import Result
-from skconvgp.estimators._series import warn_of_prior
+from skconvgp.estimators._series import warn_of_basis
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._resources import EstimatorResources
 from skconvgp.estimators.settings._checks import Given, as_count, word_of
@@ -50,9 +50,9 @@ def fit_landmarks(
     )
     used = Settings(noise, settings.amplitude_for(samples.training))
     plan = plan_landmarks(
-        strategy, variance, samples.prior, used, resources, models_of, problem
+        strategy, variance, samples.basis, used, resources, models_of, problem
     )
-    warn_of_prior(plan.prior, samples.rows)
+    warn_of_basis(plan.basis, samples.rows)
     fitted, run = plan.fit(problem, resources)
     return Result(fitted, run, resources.report(reason))
 

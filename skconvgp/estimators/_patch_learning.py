@@ -22,7 +22,7 @@ from skconvgp.flows._patch_search import PatchSearch
 from skconvgp.kernels import PatchKernel
 from skconvgp.processes import (
     LEAST_NOISE,
-    KernelPrior,
+    KernelBasis,
     Problem,
     TermChoice,
     terms_of,
@@ -34,35 +34,35 @@ WITHOUT_OPTIMIZER = "loo"  # the criterion for weights and patches that are lear
 def learn_patches(
     settings: GPSettings,
     problem: Problem,
-    prior: KernelPrior,
+    basis: KernelBasis,
     choices: tuple[TermChoice, ...],
-) -> tuple[KernelPrior, tuple[TermChoice, ...], FlowResult | None]:
+) -> tuple[KernelBasis, tuple[TermChoice, ...], FlowResult | None]:
     """Return kernel and choices with learned values, and the result of the search.
 
     The choices are how inducing patches are chosen, for each term of the kernel.
     """
-    search = _search(settings, problem, prior, choices)
+    search = _search(settings, problem, basis, choices)
     if search is None:
-        return prior, choices, None
+        return basis, choices, None
     resources = EstimatorResources(settings)
-    learned, result = search.learn(problem.informative, prior, choices, resources)
+    learned, result = search.learn(problem.informative, basis, choices, resources)
     warn_of_result(settings.owner, search, result)
     ended = result.at_bounds
     ended.pop(NOISE_LABEL, None)  # the noise of all images is chosen again
     warn_of_bounds(settings.owner, ended)
-    return replace(prior, kernel=learned.kernel), learned.choices, result
+    return replace(basis, kernel=learned.kernel), learned.choices, result
 
 
 def _search(
     settings: GPSettings,
     problem: Problem,
-    prior: KernelPrior,
+    basis: KernelBasis,
     choices: tuple[TermChoice, ...],
 ) -> PatchSearch | None:
     """Return the search that the settings ask for; None for none."""
     has_more = any(choice.learns_patches for choice in choices) or any(
         isinstance(term.kernel, PatchKernel) and term.kernel.learns_weights
-        for term in terms_of(prior.kernel)
+        for term in terms_of(basis.kernel)
     )
     as_chosen = partial(as_choice, kinds=PATCH_KINDS, usual=USUAL_PATCHES)
     choice = settings.read("optimizer", as_chosen)
@@ -72,7 +72,7 @@ def _search(
     if choice is None:
         return None
     if learns_kernel:
-        require_free(settings, prior, "optimizer=None", has_more=has_more)
+        require_free(settings, basis, "optimizer=None", has_more=has_more)
     require_samples(problem)
     require_plain(settings, problem)
     noise = settings.noise

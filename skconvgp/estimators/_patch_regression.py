@@ -336,9 +336,9 @@ class PatchGPRegressor(GPRegressor):
     @property
     def inducing_patches_(self) -> FloatArray | list[FloatArray]:
         """Inducing patches (m, c, ph, pw), normalized as the kernel sees them."""
-        return patches_of_terms(process_of(self).prior)
+        return patches_of_terms(process_of(self).basis)
 
     @property
     def locations_(self) -> FloatArray | list[FloatArray | None]:
         """Locations (l, 2) of the inducing variables: row and column of a patch."""
-        return places_of_terms(process_of(self).prior)
+        return places_of_terms(process_of(self).basis)

@@ -23,25 +23,25 @@ from skconvgp.processes import INDUCING, Inducing, TermChoice, terms_of
 OF_A_SUM = "; for a sum, a list may have one for each term"
 
 
-def patches_of_terms(prior: Any) -> FloatArray | list[FloatArray]:
-    """Return the inducing patches of a prior; of a sum, of each term."""
-    inducing: Inducing = prior.inducing
+def patches_of_terms(basis: Any) -> FloatArray | list[FloatArray]:
+    """Return the inducing patches of a basis; of a sum, of each term."""
+    inducing: Inducing = basis.inducing
     patches = [term.patches for term in inducing.terms]
     return patches if len(patches) > 1 else patches[0]
 
 
-def places_of_terms(prior: Any) -> FloatArray | list[FloatArray | None]:
-    """Return the places of the patches of a prior; of a sum, of each term.
+def places_of_terms(basis: Any) -> FloatArray | list[FloatArray | None]:
+    """Return the places of the patches of a basis; of a sum, of each term.
 
     A kernel of whole images has none.
     """
-    inducing: Inducing = prior.inducing
+    inducing: Inducing = basis.inducing
     if len(inducing.terms) == 1:
         return inducing.terms[0].locations
     return [
         variables.locations if isinstance(term.kernel, PatchKernel) else None
         for variables, term in zip(
-            inducing.terms, terms_of(prior.kernel_prior.kernel), strict=True
+            inducing.terms, terms_of(basis.kernel_basis.kernel), strict=True
         )
     ]
 

@@ -60,17 +60,17 @@ def fit_patches(
     labels determine their noise; those without targets are refused.
     """
     noisy = tuple(require_targets(model) for model in models)
-    prior, resources = samples.prior.kernel_prior, EstimatorResources(settings)
-    if prior is None:
+    basis, resources = samples.basis.kernel_basis, EstimatorResources(settings)
+    if basis is None:
         refuse_kernel(settings.owner, PRECOMPUTED)
-    choices = read_terms(settings, prior.kernel, prior.image_shape)
+    choices = read_terms(settings, basis.kernel, basis.image_shape)
     noise, reason = settings.noise_for(problem, has_labels=bool(noisy))
     if noisy:
         require_added_noise(repr(noisy[0].likelihood), noise)
         require_two_levels(noisy, problem)
-    prior, choices, search = learn_patches(settings, problem, prior, choices)
+    basis, choices, search = learn_patches(settings, problem, basis, choices)
     plan = plan_patches(
-        prior,
+        basis,
         Settings(noise, settings.amplitude_for(samples.training)),
         _variance_of(settings, variational),
         choices,
@@ -78,7 +78,7 @@ def fit_patches(
         variational,
         noisy,
     )
-    warn_of_blindness(prior.kernel, prior.images())
+    warn_of_blindness(basis.kernel, basis.images())
     fitted, run = plan.fit(problem, resources)
     return Result(fitted, run, resources.report(reason), search=search)
 

@@ -17,7 +17,7 @@ from skconvgp.engine import (
     to_numpy,
 )
 from skconvgp.estimators._doors import read_training
-from skconvgp.estimators._series import warn_of_prior
+from skconvgp.estimators._series import warn_of_basis
 from skconvgp.estimators.compute._resources import EstimatorResources
 from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.inference import sample_gaussian
@@ -135,15 +135,15 @@ def _length(X: Any) -> int:
 def unfitted_prior(estimator: Any, X: Any) -> tuple[FloatArray, FloatArray]:
     """Return the prior covariance (n, n, 1), and the prior deviation (1,)."""
     reader, settings = copy.deepcopy(estimator), GPSettings.of(estimator)
-    prior = read_training(reader, settings, X, np.zeros(_length(X)), None).prior
-    warn_of_prior(prior, prior.rows)
+    basis = read_training(reader, settings, X, np.zeros(_length(X)), None).basis
+    warn_of_basis(basis, basis.rows)
     amplitude, resources = settings.amplitude, EstimatorResources(settings)
-    n, size = prior.n_samples, prior.n_samples**2
+    n, size = basis.n_samples, basis.n_samples**2
     held = GRAM_COPIES * size
     placement, needed = placement_of_fit(n, Size(held, held, size), resources)
 
     def evaluate(placement: Placement) -> tuple[FloatArray, float]:
-        run, precise = prepare_fit(prior, needed, placement, resources)
+        run, precise = prepare_fit(basis, needed, placement, resources)
         oracle = precise.cached_oracle(run)
         gram, mean_diag = scaled_gram(
             oracle, torch.ones(n, dtype=torch.float32, device="cpu")

@@ -38,7 +38,7 @@ from skconvgp.flows._local_search import LocalSearch
 from skconvgp.flows._patch_search import PatchSearch
 from skconvgp.flows._search import ALL_DONE
 from skconvgp.kernels import Kernel
-from skconvgp.processes import KernelPrior, Parts, Prior, Problem
+from skconvgp.processes import GramBasis, KernelBasis, Parts, Problem
 
 # Pairs of positions for each position of an image, from which on torch is far behind
 # compiled code. Sums of a few networks that flatten their maps have less.
@@ -52,14 +52,14 @@ REMEDIES = {
 
 
 def evidence_search(
-    settings: GPSettings, problem: Problem, prior: Prior, parts: Parts
+    settings: GPSettings, problem: Problem, basis: GramBasis, parts: Parts
 ) -> EvidenceSearch | LocalSearch | None:
     """Return the search that `optimizer` asks for, or None."""
     choice = settings.read("optimizer", as_choice)
     n_restarts = settings.read("n_restarts_optimizer", as_count, least=0)
     if choice is None:
         return None
-    require_free(settings, prior, "optimizer=None")
+    require_free(settings, basis, "optimizer=None")
     require_samples(problem)
     require_plain(settings, problem)
     if choice.criterion == "loo":
@@ -107,7 +107,7 @@ def watch_steps(label: str, settings: GPSettings) -> Callable[[Step], bool]:
 def flow_search(
     settings: GPSettings,
     problem: Problem,
-    prior: Prior,
+    basis: GramBasis,
     watch: Callable[[Step], bool],
     *,
     is_watched: bool,
@@ -119,7 +119,7 @@ def flow_search(
     """
     optimizer, noise = settings.read("optimizer", as_optimizer), settings.noise
     objective = settings.read("objective", as_objective, noise=noise)
-    require_free(settings, prior, settings.owner.replace("KernelFlows", "ConvNetGP"))
+    require_free(settings, basis, settings.owner.replace("KernelFlows", "ConvNetGP"))
     objective = copy.deepcopy(objective)
     objective.count(LEAST_BATCH)  # raises for wrong settings before any work
     require_samples(problem)
@@ -169,12 +169,12 @@ def warn_of_result(
         )
 
 
-def warn_of_slow_derivatives(settings: GPSettings, prior: KernelPrior) -> None:
+def warn_of_slow_derivatives(settings: GPSettings, basis: KernelBasis) -> None:
     """Warn if compiled code has the values of a kernel of many maps and torch the rest.
 
     The backend may be torch, which is then as slow for values, as on a GPU.
     """
-    choice = choose_backend(prior.kernel, prior.map_shape, settings["backend"], HOST)
+    choice = choose_backend(basis.kernel, basis.map_shape, settings["backend"], HOST)
     is_slower = choice.is_fused and not choice.has_tangents
     if not is_slower or choice.n_displacements < FEW_DISPLACEMENTS:
         return
@@ -208,17 +208,17 @@ def warn_of_bounds(owner: str, at_bounds: dict[str, float]) -> None:
 
 
 def require_free(
-    given: Given, prior: Prior, alternative: str, *, has_more: bool = False
+    given: Given, basis: GramBasis, alternative: str, *, has_more: bool = False
 ) -> None:
     """Raise if no hyperparameter is free, or one starts outside its bounds.
 
     The alternative is a setting without a search. If `has_more`, more is learned than
     hyperparameters, so that none need be free.
     """
-    if prior.kernel_prior is None:
+    if basis.kernel_basis is None:
         why = "a precomputed matrix has no hyperparameters to learn"
         given.reject("kernel", f"{KERNELS}: {why}")
-    kernel: Kernel = prior.kernel_prior.kernel
+    kernel: Kernel = basis.kernel_basis.kernel
     free = [item for item in kernel.hyperparameters if item.is_free]
     if not (free or has_more):
         raise ValueError(

@@ -360,8 +360,8 @@ class _Fitted:
             )
         rows, truth, training = self.gp._read_new(X), np.asarray(self.y), self.training
         # Versions of images follow.
-        prior, n = self.process.prior, self.process.model.n_samples
-        kept, indices = prior.kept_rows, prior.kept_indices
+        basis, n = self.process.basis, self.process.model.n_samples
+        kept, indices = basis.kept_rows, basis.kept_indices
         has_rows = len(rows) == len(truth) == training.n_given and (
             kept is None or np.array_equal(kept[:n], rows[indices[:n]])
         )
@@ -395,7 +395,7 @@ class _Fitted:
         for _ in range(count):
             indices = batches.draw(size).indices
             drawn = to_numpy(indices)
-            has_matrix = process.prior.kernel_prior is None
+            has_matrix = process.basis.kernel_basis is None
             part = rows[np.ix_(drawn, kept[drawn])] if has_matrix else rows[drawn]
             gram = rows_to_tensor(self.gp._gram_of(part))
             try:

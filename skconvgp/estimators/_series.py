@@ -36,10 +36,10 @@ def warn_of_series(kernel: Kernel, *sides: Tensor) -> None:
         )
 
 
-def warn_of_prior(basis: Basis, rows: NDArray[Any] | None) -> None:
+def warn_of_basis(basis: Basis, rows: NDArray[Any] | None) -> None:
     """Warn if a kernel may be wrong at the variances of samples."""
-    for prior in basis.compared:
-        warn_of_series(prior.kernel, prior.images(rows))
+    for compared in basis.compared:
+        warn_of_series(compared.kernel, compared.images(rows))
 
 
 def _parts(kernel: Kernel) -> list[object]:

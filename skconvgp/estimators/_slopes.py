@@ -16,7 +16,7 @@ from skconvgp.estimators.compute._resources import EstimatorResources
 def require_slopes(process: Any) -> None:
     """Raise unless a process has a kernel, and one sum of covariances."""
     dual = getattr(process, "dual", None)
-    if not process.prior.knows_variances or dual is None:
+    if not process.basis.knows_variances or dual is None:
         raise ValueError(
             "Derivatives by inputs need a kernel object and one sum of covariances "
             "for all samples, which a precomputed kernel and nearest neighbours do "
@@ -51,7 +51,7 @@ def latent_slopes(
         choices, units = [given * (units / units.max())], units.max(keepdims=True)
 
     def pull_at(sums: FloatArray, placement: Placement) -> FloatArray:
-        pulled: FloatArray = process.prior.pull(rows, sums, resources.run(placement))
+        pulled: FloatArray = process.basis.pull(rows, sums, resources.run(placement))
         return pulled
 
     placement = resources.placement(0)

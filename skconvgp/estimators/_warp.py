@@ -336,11 +336,11 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
 
     def _keep_kernels(self, samples: Samples) -> None:
         """Set the fitted kernels, and the scale of the samples."""
-        prior = samples.prior.kernel_prior
-        self.kernel_, self.image_shape_ = prior.kernel, prior.image_shape
+        basis = samples.basis.kernel_basis
+        self.kernel_, self.image_shape_ = basis.kernel, basis.image_shape
         field_kernel = self.field_kernel or self.kernel_
         warn_of_idle(field_kernel)
-        self.field_kernel_ = replace(prior, kernel=field_kernel).resolved().kernel
+        self.field_kernel_ = replace(basis, kernel=field_kernel).resolved().kernel
         self._mean_squares = samples.training.mean_squares
 
     def _learn(

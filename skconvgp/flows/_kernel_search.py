@@ -35,9 +35,9 @@ from skconvgp.flows._restarts import minimize_from_many
 from skconvgp.inference import noise_grid, select_noise
 from skconvgp.kernels import Kernel
 from skconvgp.processes import (
-    KernelPrior,
+    KernelBasis,
     LinkModel,
-    PlainPrior,
+    PlainBasis,
     Planner,
     Problem,
     Route,
@@ -52,7 +52,7 @@ from skconvgp.processes import (
 from skconvgp.solvers import ConjugateGradient
 
 Minimize: TypeAlias = Callable[[BatchLandscape, Generator], OptimizerResult]
-MakeObjective: TypeAlias = Callable[[KernelPrior, Run], Objective | IterativeEvidence]
+MakeObjective: TypeAlias = Callable[[KernelBasis, Run], Objective | IterativeEvidence]
 
 NOISE_START = 1e-2  # noise variance with which learning it begins
 # Matrices of the size of a batch that an objective holds at once, with derivatives.
@@ -76,7 +76,7 @@ class Learned:
 class _Search:
     """A search for hyperparameters: objective, optimiser and batches."""
 
-    objective: MakeObjective  # returns the objective, given the prior and the run
+    objective: MakeObjective  # returns the objective, given the basis and the run
     minimize: Minimize
     sizes: Sequence[int]  # sizes of the batches, each for an equal part of the steps
     n_fixed: int  # number of batches on which hyperparameters are compared
@@ -86,7 +86,7 @@ class _Search:
     n_beside: int = 0  # numbers held on the host if a GPU computes
 
     def find(
-        self, problem: Problem, prior: KernelPrior, planner: Planner, settings: Settings
+        self, problem: Problem, basis: KernelBasis, planner: Planner, settings: Settings
     ) -> FlowResult:
         """Return the learned hyperparameters.
 
@@ -102,19 +102,19 @@ class _Search:
 
         def find_at(placement: Placement) -> FlowResult:
             # The precision of the tiles is chosen for a matrix as large as a batch.
-            batch_prior: PlainPrior = prior.take(np.arange(largest))
-            run, batch_prior = prepare_fit(batch_prior, needed, placement, resources)
-            assert isinstance(batch_prior, KernelPrior)
-            precise = replace(prior, dtype=batch_prior.dtype)
+            batch_basis: PlainBasis = basis.take(np.arange(largest))
+            run, batch_basis = prepare_fit(batch_basis, needed, placement, resources)
+            assert isinstance(batch_basis, KernelBasis)
+            precise = replace(basis, dtype=batch_basis.dtype)
             generator = resources.generator()
             codes = None if problem.codes is None else rows_to_tensor(problem.codes)
             targets = rows_to_tensor(problem.targets)
             objective = self.objective(precise, run)
             landscape = BatchLandscape(
-                Task(prior.kernel, objective, targets, self.sizes, self.n_fixed),
+                Task(basis.kernel, objective, targets, self.sizes, self.n_fixed),
                 Evaluator(
-                    prior.images(),
-                    prior.map_shape,
+                    basis.images(),
+                    basis.map_shape,
                     run.backend,
                     replace(run.config, dtype=precise.tile_dtype),
                     run.runner,
@@ -143,21 +143,21 @@ class EvidenceSearch:
     watch: Callable[[Step], bool] = field(repr=False)
 
     def learn(
-        self, problem: Problem, prior: KernelPrior, planner: Planner, settings: Settings
+        self, problem: Problem, basis: KernelBasis, planner: Planner, settings: Settings
     ) -> tuple[Learned, FlowResult]:
         """Return the learned kernel, noise and amplitude, and the trace of the search.
 
-        The search begins with the kernel of the prior. The planner plans the fit that
+        The search begins with the kernel of the basis. The planner plans the fit that
         will follow, with its settings.
         """
         search = self._search(problem, planner, settings)
-        result = search.find(problem, prior, planner, settings)
+        result = search.find(problem, basis, planner, settings)
         is_defined, noise, amplitude = bool(np.isfinite(result.rho)), None, None
         if self.keeps_noise and is_defined:
             noise = result.values[NOISE_LABEL]
         if is_defined and planner.parts.completion is None:
             amplitude = result.values.get(AMPLITUDE_LABEL)
-        kernel = _with_theta(prior.kernel, result.theta)
+        kernel = _with_theta(basis.kernel, result.theta)
         return Learned(kernel, noise, amplitude=amplitude), result
 
     def _search(
@@ -189,7 +189,7 @@ class EvidenceSearch:
         planner: Planner,
         settings: Settings,
         route: Route | None,
-        prior: KernelPrior,
+        basis: KernelBasis,
         run: Run,
     ) -> Objective | IterativeEvidence:
         """Return the objective: the evidence of labels or of the targets.
@@ -209,8 +209,8 @@ class EvidenceSearch:
         if not self._learns_noise(problem, planner):
             return objective
         if route is None:
-            start = self._noise_at_start(problem, prior, run)
-        return _with_noise(objective, prior, run, start)
+            start = self._noise_at_start(problem, basis, run)
+        return _with_noise(objective, basis, run, start)
 
     def _learns_noise(self, problem: Problem, planner: Planner) -> bool:
         """Return whether a noise is learned with the kernel."""
@@ -219,12 +219,12 @@ class EvidenceSearch:
         models = planner.parts.models_of(problem)
         return isinstance(self.noise, str) or bool(models)
 
-    def _noise_at_start(self, problem: Problem, prior: KernelPrior, run: Run) -> float:
+    def _noise_at_start(self, problem: Problem, basis: KernelBasis, run: Run) -> float:
         """Return the noise of a grid that is best for the kernel before the search."""
         y = run.tensor(problem.targets)
         ones = torch.ones_like(y[:, 0])
         try:
-            gram, _ = scaled_gram(prior.oracle(run, "start"), ones)
+            gram, _ = scaled_gram(basis.oracle(run, "start"), ones)
         except ValueError:  # undefined for this kernel, but perhaps not for others
             return NOISE_START
         return select_noise(
@@ -233,7 +233,7 @@ class EvidenceSearch:
             ones,
             criterion=self.criterion,
             amplitude=None,
-            precision=prior.precision(run.config),
+            precision=basis.precision(run.config),
         )
 
     def _link_model(self, problem: Problem, planner: Planner) -> LinkModel | None:
@@ -283,7 +283,7 @@ class FlowSearch:
     watch: Callable[[Step], bool] = field(repr=False)
 
     def learn(
-        self, problem: Problem, prior: KernelPrior, planner: Planner, settings: Settings
+        self, problem: Problem, basis: KernelBasis, planner: Planner, settings: Settings
     ) -> tuple[Learned, FlowResult]:
         """Return the learned kernel and noise, and the trace of the search."""
         search = _Search(
@@ -293,8 +293,8 @@ class FlowSearch:
             n_fixed=self.n_batches,
             watch=self.watch,
         )
-        result = search.find(problem, prior, planner, settings)
-        return self.learned_at(prior.kernel, result.theta), result
+        result = search.find(problem, basis, planner, settings)
+        return self.learned_at(basis.kernel, result.theta), result
 
     def learned_at(self, start: Kernel, theta: FloatArray) -> Learned:
         """Return the result of a search that ends at this theta."""
@@ -302,7 +302,7 @@ class FlowSearch:
         noise = float(np.exp(log_noise[0])) if len(log_noise) else None
         return Learned(_with_theta(start, theta), usual_noise=noise)
 
-    def _objective(self, prior: KernelPrior, run: Run) -> Objective | IterativeEvidence:
+    def _objective(self, basis: KernelBasis, run: Run) -> Objective | IterativeEvidence:
         """Return the objective; it learns the noise if its kind judges predictions.
 
         Kinds that compare norms assume targets without noise.
@@ -312,14 +312,14 @@ class FlowSearch:
             return objective
         if objective.kind not in WITH_NOISE:
             return objective
-        return _with_noise(objective, prior, run, NOISE_START)
+        return _with_noise(objective, basis, run, NOISE_START)
 
 
 def _with_noise(
-    objective: Rho | IterativeEvidence, prior: KernelPrior, run: Run, start: float
+    objective: Rho | IterativeEvidence, basis: KernelBasis, run: Run, start: float
 ) -> Rho | IterativeEvidence:
     """Return an objective that learns the noise with the kernel."""
-    grid = noise_grid(prior.precision(run.config))
+    grid = noise_grid(basis.precision(run.config))
     return replace(
         objective, noise_variance=start, noise_variance_bounds=(grid[-1], grid[0])
     )

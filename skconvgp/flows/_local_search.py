@@ -20,7 +20,7 @@ from skconvgp.flows._restarts import minimize_from_many
 from skconvgp.flows._stacks import OneBatch, StackEvaluator
 from skconvgp.inference import noise_grid
 from skconvgp.processes import (
-    KernelPrior,
+    KernelBasis,
     Planner,
     Problem,
     Run,
@@ -44,7 +44,7 @@ class LocalSearch:
     watch: Callable[[Step], bool] = field(repr=False)
 
     def learn(
-        self, problem: Problem, prior: KernelPrior, planner: Planner, settings: Settings
+        self, problem: Problem, basis: KernelBasis, planner: Planner, settings: Settings
     ) -> tuple[Learned, FlowResult]:
         """Return the learned kernel and noise, and the trace of the search.
 
@@ -54,26 +54,26 @@ class LocalSearch:
         plan, resources = planner.plan(problem, settings), planner.resources
         plan.require(resources)
         placement, _ = plan.placement(resources)
-        find = partial(self._find, problem, prior, planner)
+        find = partial(self._find, problem, basis, planner)
         result = compute_at(placement, find)
         noise = None
         if self.keeps_noise and np.isfinite(result.rho):
             noise = result.values[NOISE_LABEL]
-        theta = result.theta[: len(prior.kernel.theta)]
-        return Learned(prior.kernel.with_theta(theta), noise), result
+        theta = result.theta[: len(basis.kernel.theta)]
+        return Learned(basis.kernel.with_theta(theta), noise), result
 
     def _find(
         self,
         problem: Problem,
-        prior: KernelPrior,
+        basis: KernelBasis,
         planner: Planner,
         placement: Placement,
     ) -> FlowResult:
         run = planner.resources.run(placement)
-        prior = planner.resources.with_precision(prior, run)
+        basis = planner.resources.with_precision(basis, run)
         generator = planner.resources.generator()
         indices, around, dropped = left_out_neighborhoods(
-            self.localization, problem, prior, run, generator
+            self.localization, problem, basis, run, generator
         )
         objective = self._objective(
             LeftOutDensity(
@@ -81,19 +81,19 @@ class LocalSearch:
                 dropped.to(run.config.device),
                 NOISE_START if isinstance(self.noise, str) else self.noise,
             ),
-            prior,
+            basis,
             run,
         )
         batch = Batch(torch.cat([indices[:, None], around.neighbors], 1))
         # Matrices of neighbours take half of the budget, and their tiles the other.
         half = max(1, run.config.memory_budget // 2)
-        config = replace(run.config, dtype=prior.tile_dtype, memory_budget=half)
+        config = replace(run.config, dtype=basis.tile_dtype, memory_budget=half)
         landscape = BatchLandscape(
-            Task(prior.kernel, objective, rows_to_tensor(problem.targets), (0,), 1),
+            Task(basis.kernel, objective, rows_to_tensor(problem.targets), (0,), 1),
             StackEvaluator(
                 Evaluator(
-                    prior.images(),
-                    prior.map_shape,
+                    basis.images(),
+                    basis.map_shape,
                     run.backend,
                     config,
                     run.runner,
@@ -108,10 +108,10 @@ class LocalSearch:
         )
 
     def _objective(
-        self, objective: LeftOutDensity, prior: KernelPrior, run: Run
+        self, objective: LeftOutDensity, basis: KernelBasis, run: Run
     ) -> LeftOutDensity:
         """Return the objective; it learns the noise unless that is a number."""
         if not isinstance(self.noise, str):
             return objective
-        grid = noise_grid(prior.precision(run.config))
+        grid = noise_grid(basis.precision(run.config))
         return replace(objective, noise_variance_bounds=(grid[-1], grid[0]))

@@ -29,7 +29,7 @@ from skconvgp.flows._patch_task import PatchTask, TermStart
 from skconvgp.kernels import Kernel
 from skconvgp.processes import (
     Inducing,
-    KernelPrior,
+    KernelBasis,
     Problem,
     Resources,
     Run,
@@ -79,18 +79,18 @@ class PatchSearch:
     def learn(
         self,
         problem: Problem,
-        prior: KernelPrior,
+        basis: KernelBasis,
         choices: tuple[TermChoice, ...],
         resources: Resources,
     ) -> tuple[LearnedPatches, FlowResult]:
         """Return the learned values, and the trace of the search.
 
         Each different image of the problem counts once, with the mean of its targets.
-        The search begins with the kernel of the prior. `choices` says how inducing
+        The search begins with the kernel of the basis. `choices` says how inducing
         patches are chosen at the start, for each term of the kernel.
         """
-        terms = terms_of(prior.kernel)
-        given = prior.images(prior.rows[to_numpy(problem.inputs.first())])
+        terms = terms_of(basis.kernel)
+        given = basis.images(basis.rows[to_numpy(problem.inputs.first())])
         inducing = choose_inducing(terms, choices, given, resources.generator())
         n, r = min(problem.inputs.n_inputs, LEARNING_IMAGES), inducing.n_features
         values = ROW_COPIES * n * r + SQUARE_COPIES * r**2
@@ -108,10 +108,10 @@ class PatchSearch:
             targets, weights = map(rows_to_tensor, (problem.targets, problem.weights))
             device = placement.device
             merged = problem.inputs.merge(targets, weights).targets[drawn]
-            images = prior.images(rows).to(device, torch.float64)
+            images = basis.images(rows).to(device, torch.float64)
             targets = merged.to(device, torch.float64)
             task = PatchTask(
-                prior.kernel,
+                basis.kernel,
                 images,
                 targets,
                 _starts(inducing, choices, device),

@@ -46,7 +46,7 @@ from skconvgp.processes._process import (
 from skconvgp.processes._run import Resources, Run
 from skconvgp.processes.basis._basis import Basis, NewRows
 from skconvgp.processes.basis._completed import complete
-from skconvgp.processes.basis._expansion import ExpansionPrior, expand, expanded
+from skconvgp.processes.basis._expansion import ExpansionBasis, expand, expanded
 from skconvgp.processes.basis._feature_room import require_features
 from skconvgp.processes.basis._inducing import (
     INDUCING,
@@ -63,14 +63,14 @@ from skconvgp.processes.basis._inducing_sum import (
 )
 from skconvgp.processes.basis._landmark_features import LandmarkFeatures
 from skconvgp.processes.basis._parts import KernelPart, MirroredPart, PatchPart
-from skconvgp.processes.basis._parts_prior import PartsPrior
-from skconvgp.processes.basis._patch_prior import PatchPrior
-from skconvgp.processes.basis._prior import (
-    KernelPrior,
-    MatrixPrior,
-    PlainPrior,
+from skconvgp.processes.basis._parts_basis import PartsBasis
+from skconvgp.processes.basis._patch_basis import PatchBasis
+from skconvgp.processes.basis._plain import (
+    KernelBasis,
+    MatrixBasis,
+    PlainBasis,
 )
-from skconvgp.processes.basis._summed import Prior, SummedPrior
+from skconvgp.processes.basis._summed import GramBasis, SummedBasis
 from skconvgp.processes.basis._views import FitView, View
 from skconvgp.processes.fits._coded_choice import require_columns, require_two_levels
 from skconvgp.processes.fits._exact import scaled_gram
@@ -118,12 +118,13 @@ __all__ = [
     "CoefficientState",
     "Draws",
     "Exceeded",
-    "ExpansionPrior",
+    "ExpansionBasis",
     "Fact",
     "FeatureRows",
     "FitView",
     "Fitted",
     "FittedProcess",
+    "GramBasis",
     "Growth",
     "HeldRows",
     "ImageRows",
@@ -133,8 +134,8 @@ __all__ = [
     "Inexact",
     "Jittered",
     "KeptLeftOut",
+    "KernelBasis",
     "KernelPart",
-    "KernelPrior",
     "LabelModel",
     "LabelState",
     "Labelled",
@@ -144,7 +145,7 @@ __all__ = [
     "Leaving",
     "LeftOutValues",
     "LinkModel",
-    "MatrixPrior",
+    "MatrixBasis",
     "MirroredPart",
     "Model",
     "NeighborProcess",
@@ -153,16 +154,15 @@ __all__ = [
     "NoisyModel",
     "PartChoice",
     "Parts",
+    "PartsBasis",
     "PartsFit",
-    "PartsPrior",
+    "PatchBasis",
     "PatchImages",
     "PatchLeftOut",
     "PatchPart",
-    "PatchPrior",
-    "PlainPrior",
+    "PlainBasis",
     "Plan",
     "Planner",
-    "Prior",
     "Problem",
     "Process",
     "Record",
@@ -174,7 +174,7 @@ __all__ = [
     "Solved",
     "SolvedLeftOut",
     "Steps",
-    "SummedPrior",
+    "SummedBasis",
     "Term",
     "TermChoice",
     "TooFewPatches",

@@ -109,9 +109,9 @@ Fact: TypeAlias = (
 )
 
 
-def jitter_facts(jitter: float, least_noise: float, prior: Any, run: Any) -> list[Fact]:
+def jitter_facts(jitter: float, least_noise: float, basis: Any, run: Any) -> list[Fact]:
     """Return a fact if jitter exceeds the least noise, as it then changes the model."""
     if jitter <= least_noise:
         return []
     solve_dtype = run.config.solve_dtype
-    return [Jittered(jitter, least_noise, prior.tile_dtype, solve_dtype)]
+    return [Jittered(jitter, least_noise, basis.tile_dtype, solve_dtype)]

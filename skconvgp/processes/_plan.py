@@ -28,7 +28,7 @@ from skconvgp.inference import noise_grid
 from skconvgp.processes._problem import Problem, Record
 from skconvgp.processes._process import Process
 from skconvgp.processes._run import SMALLER_MATRIX, Resources, Run, run_of_fit
-from skconvgp.processes.basis._prior import PlainPrior
+from skconvgp.processes.basis._plain import PlainBasis
 from skconvgp.processes.posterior._neighbors import NeighborProcess
 from skconvgp.solvers import Cholesky, ConjugateGradient
 
@@ -58,7 +58,7 @@ class Fitted:
     landmarks: NDArray[np.intp] | None = None
 
 
-# Fits a problem, given its prior and the run.
+# Fits a problem, given its basis and the run.
 Fit: TypeAlias = Callable[[Problem, Any, Run], Fitted]
 
 
@@ -70,7 +70,7 @@ class Plan:
     size: Size  # numbers that a fit holds at once
     fit_at: Fit  # fits the process, given the problem, the basis and the run
     # Covariances of the samples, or features; None if the fit finds its precision.
-    prior: Any = None
+    basis: Any = None
     solver: Solver[Any] = field(default_factory=Cholesky)
     remedy: str = SMALLER_MATRIX  # if memory is missing
     user: str = ""  # of the memory; by default a fit to the samples
@@ -81,8 +81,8 @@ class Plan:
         placement, needed = self.placement(resources)
 
         def fit_at(placement: Placement) -> tuple[Fitted, Run]:
-            run, prior = self._prepare(needed, placement, resources)
-            return self.fit_at(problem, prior, run), run
+            run, basis = self._prepare(needed, placement, resources)
+            return self.fit_at(problem, basis, run), run
 
         return compute_at(placement, fit_at)
 
@@ -96,7 +96,7 @@ class Plan:
     ) -> tuple[Run, Any]:
         own = self.remedy, self.user
         run = run_of_fit(self.n, needed, placement, resources, *own)
-        return run, in_precision(self.prior, resources, run)
+        return run, in_precision(self.basis, resources, run)
 
     def placement(self, resources: Resources) -> tuple[Placement, int]:
         """Return where to fit, and the bytes that a fit holds there at once."""
@@ -104,24 +104,24 @@ class Plan:
 
 
 def prepare_fit(
-    prior: PlainPrior, needed: int, placement: Placement, resources: Resources
-) -> tuple[Run, PlainPrior]:
-    """Return the run of a fit, and the prior with the precision of its tiles.
+    basis: PlainBasis, needed: int, placement: Placement, resources: Resources
+) -> tuple[Run, PlainBasis]:
+    """Return the run of a fit, and the basis with the precision of its tiles.
 
     Raises
     ------
     TileMemoryError
         If `needed` bytes are not free.
     """
-    run = run_of_fit(prior.n_samples, needed, placement, resources)
-    return run, in_precision(prior, resources, run)
+    run = run_of_fit(basis.n_samples, needed, placement, resources)
+    return run, in_precision(basis, resources, run)
 
 
-def in_precision(prior: Any, resources: Resources, run: Run) -> Any:
-    """Return a prior with the precision of its tiles, if it has some."""
-    if prior is None or prior.kernel_prior is None:
-        return prior
-    return resources.with_precision(prior, run)
+def in_precision(basis: Any, resources: Resources, run: Run) -> Any:
+    """Return a basis with the precision of its tiles, if it has some."""
+    if basis is None or basis.kernel_basis is None:
+        return basis
+    return resources.with_precision(basis, run)
 
 
 def placement_of_fit(

@@ -25,7 +25,7 @@ from skconvgp.processes._process import Process
 from skconvgp.processes._run import SMALLER_MATRIX, Resources, Run
 from skconvgp.processes.basis._coarse import coarsened
 from skconvgp.processes.basis._expansion import expand
-from skconvgp.processes.basis._prior import PlainPrior
+from skconvgp.processes.basis._plain import PlainBasis
 from skconvgp.processes.fits._coded_choice import (
     columns_pay,
     follow_labels,
@@ -105,7 +105,7 @@ class Planner:
 
     Parameters
     ----------
-    prior : KernelPrior or MatrixPrior
+    basis : KernelBasis or MatrixBasis
         Covariances of the samples.
     parts : Parts
         Solver, completion, likelihood.
@@ -113,7 +113,7 @@ class Planner:
         Devices and memory that may be used.
     """
 
-    prior: PlainPrior
+    basis: PlainBasis
     parts: Parts
     resources: Resources
 
@@ -135,7 +135,7 @@ class Planner:
             case CoarseKernel() as coarsening:
                 n_versions = problem.n_versions
                 return self._plan_coarse(coarsening, models, settings, n_versions)
-        n, n_versions = self.prior.n_samples, problem.n_versions
+        n, n_versions = self.basis.n_samples, problem.n_versions
         route, fit = self._dense(models, settings, n, n_versions)
         return self._plan(route.size, partial(_fit_all, fit), route.solver)
 
@@ -144,12 +144,12 @@ class Planner:
         size: Size,
         fit_at: Fit,
         solver: Solver[Any] | None = None,
-        prior: PlainPrior | None = None,
+        basis: PlainBasis | None = None,
         remedy: str = SMALLER_MATRIX,
     ) -> Plan:
         """Return a plan, by default for the samples and the solver of the user."""
-        prior, solver = prior or self.prior, solver or self.parts.solver
-        return Plan(prior.n_samples, size, fit_at, prior, solver, remedy)
+        basis, solver = basis or self.basis, solver or self.parts.solver
+        return Plan(basis.n_samples, size, fit_at, basis, solver, remedy)
 
     def affords_choice(self, problem: Problem, most: int) -> bool:
         """Return whether choosing the noise costs at most as much as the fit itself.
@@ -182,7 +182,7 @@ class Planner:
             self.resources,
             is_auto=self.parts.is_auto,
             is_selecting=is_selecting,
-            has_kernel=self.prior.knows_variances,
+            has_kernel=self.basis.knows_variances,
             n_versions=n_versions,
         )
 
@@ -250,7 +250,7 @@ class Planner:
         options["reservoir_generator"] = generator
         if not models:
             return Size(held, 0, held), partial(fit_features, **options)
-        n = self.prior.n_samples
+        n = self.basis.n_samples
         has_few = columns_pay(len(problem.scale), n_features, n)
         if not (has_few and follow_labels(models, problem)):
             return _label_size(models, n, held), self._label_fit(settings)
@@ -266,7 +266,7 @@ class Planner:
         settings: Settings,
     ) -> Plan:
         self._require_direct(completion)
-        n = self.prior.n_samples
+        n = self.basis.n_samples
         held = completion.n_values(n, self.parts.fraction)
         n_features = min(n, held // (FEATURE_COPIES * n))
         options = settings, "dtc", held, n_features
@@ -284,7 +284,7 @@ class Planner:
         settings: Settings,
     ) -> Plan:
         """Return the plan of a fit by features; draws them, which may raise."""
-        samples = self.prior.kernel_prior
+        samples = self.basis.kernel_basis
         if samples is None:
             raise ValueError(
                 f"{expansion!r} computes features of the samples, and "
@@ -292,13 +292,13 @@ class Planner:
             )
         self._require_direct(expansion)
         generator = self.resources.generator
-        prior = expand(expansion, samples, generator(), FEATURE_COPIES)
-        n, r = self.prior.n_samples, prior.n_samples
+        basis = expand(expansion, samples, generator(), FEATURE_COPIES)
+        n, r = self.basis.n_samples, basis.n_samples
         held = FEATURE_COPIES * (n + r) * r
         # Features do not cover a variance that could be missing.
         options = settings, "sor", held, r, generator()
         size, fit = self._by_features(models, problem, *options)
-        fit_at = partial(fit_expanded, prior, fit)
+        fit_at = partial(fit_expanded, basis, fit)
         return self._plan(size, fit_at, remedy=FEWER_FEATURES)
 
     def _plan_local(self, localization: Localization, settings: Settings) -> Plan:
@@ -313,13 +313,13 @@ class Planner:
                 f"{localization!r} does not choose `noise_variance` by 'evidence': use "
                 "'loo' or a number."
             )
-        if is_weighted(localization) and not self.prior.knows_variances:
+        if is_weighted(localization) and not self.basis.knows_variances:
             raise ValueError(
                 f"{localization!r} weighs neighbours by their distances, which a "
                 "precomputed matrix does not give: use weights='uniform', or a kernel "
                 "object."
             )
-        held = LOCAL_COPIES * localization.count(self.prior.n_samples) ** 2
+        held = LOCAL_COPIES * localization.count(self.basis.n_samples) ** 2
         fit_at = partial(fit_local, localization, settings, self.resources)
         return self._plan(Size(held, held, 0), fit_at)
 
@@ -331,12 +331,12 @@ class Planner:
         n_versions: int,
     ) -> Plan:
         """Return the plan for a cheaper kernel, or for its sum with a completed one."""
-        coarse, n = coarsened(coarsening, self.prior), self.prior.n_samples
+        coarse, n = coarsened(coarsening, self.basis), self.basis.n_samples
         route, fit = self._dense(models, settings, n, n_versions)
         added = coarsening.exact
         if added is None:
             return self._plan(
-                route.size, partial(_fit_all, fit), route.solver, prior=coarse
+                route.size, partial(_fit_all, fit), route.solver, basis=coarse
             )
         if not route.is_held:
             asked = f"solver={self.parts.solver_setting!r}"
@@ -347,11 +347,11 @@ class Planner:
             )
         count = added.n_values(n, self.parts.fraction)
         size = Size(*(held + count for held in astuple(route.size)))
-        exact = self.prior.kernel_prior
+        exact = self.basis.kernel_basis
         fit_at = partial(
             fit_sum, coarsening, exact, fit, self.parts.fraction, self.resources
         )
-        return self._plan(size, fit_at, route.solver, prior=coarse)
+        return self._plan(size, fit_at, route.solver, basis=coarse)
 
     def _require_direct(self, strategy: Completion | Expansion) -> None:
         """Raise if a solver is asked for that does not solve through features."""
@@ -372,9 +372,9 @@ class Planner:
         require_added_noise(name, settings.noise)
 
 
-def _fit_all(fit: MatrixFit, problem: Problem, prior: PlainPrior, run: Run) -> Fitted:
+def _fit_all(fit: MatrixFit, problem: Problem, basis: PlainBasis, run: Run) -> Fitted:
     """Fit to all samples."""
-    return Fitted(*fit(problem, prior, run), np.arange(problem.n_samples))
+    return Fitted(*fit(problem, basis, run), np.arange(problem.n_samples))
 
 
 def _most_samples(problem: Problem, n_inputs: int) -> int:

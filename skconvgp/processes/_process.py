@@ -140,7 +140,7 @@ class Process:
     """A fitted process: a basis, a posterior, and the data."""
 
     model: Model  # targets, weights, units, noise, amplitude, evidence
-    prior: Basis
+    basis: Basis
     posterior: Posterior
     left_out: LeftOut = field(repr=False)
     labels: Labels | None = None  # None if all targets share one noise
@@ -203,7 +203,7 @@ class Process:
         needs_cov: bool = False,
     ) -> Latent:
         """Return the posterior at new samples, computed a block of rows at a time."""
-        basis, unit = self.prior, self.model.mean_diag
+        basis, unit = self.basis, self.model.mean_diag
         has_state = needs_var or needs_cov
         needed = frozen_bytes(self.state) if has_state else 0
 
@@ -258,7 +258,7 @@ class Process:
 
     def has_whole_draws(self) -> bool:
         """Return whether draws of functions have all of the posterior variance."""
-        return self.posterior.has_whole_draws(self.prior)
+        return self.posterior.has_whole_draws(self.basis)
 
     def draws(
         self, rows: NDArray[Any], wanted: Draws, resources: Resources
@@ -268,7 +268,7 @@ class Process:
         A draw is one function: equal generators give equal values at equal samples,
         whatever the other samples are.
         """
-        return self.posterior.draws(self.model, self.prior, rows, wanted, resources)
+        return self.posterior.draws(self.model, self.basis, rows, wanted, resources)
 
 
 def run_beside(resources: Resources, placement: Placement, needed: int) -> Run:

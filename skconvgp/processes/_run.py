@@ -66,7 +66,7 @@ class Run:
     placement : Placement
         Device of the computation.
     config : ComputeConfig
-        Device, precisions and memory. The precision of tiles is that of a prior.
+        Device, precisions and memory. The precision of tiles is that of a basis.
     runner : TileRunner
         Runs blocks of tiles.
     backend : str
@@ -117,8 +117,8 @@ class Resources(Protocol):
         """Return the run on a placement, while `reserved` bytes are held."""
         ...
 
-    def with_precision(self, prior: Any, run: Run) -> Any:
-        """Return a prior of training samples with the precision of its tiles."""
+    def with_precision(self, basis: Any, run: Run) -> Any:
+        """Return a basis of training samples with the precision of its tiles."""
         ...
 
     def memory_budget(self, placement: Placement, reserved: int) -> int:

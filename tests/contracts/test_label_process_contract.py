@@ -50,7 +50,7 @@ PATCHES = np.random.default_rng(5).uniform(0.0, 1.0, (3, 1, PATCH, PATCH))
 def fit_patches(variance, task, models_of, some=slice(None)):
     choices = (TermChoice(PATCHES, None, (2, 1)),)
     plan = plan_patches(
-        task.prior(some),
+        task.basis(some),
         task.settings,
         variance,
         choices,
@@ -61,7 +61,7 @@ def fit_patches(variance, task, models_of, some=slice(None)):
 
 
 def fit_landmarks(variance, task, models_of, some=slice(None)):
-    given = task.prior(some), task.settings, RESOURCES, models_of, task.problem(some)
+    given = task.basis(some), task.settings, RESOURCES, models_of, task.problem(some)
     plan = plan_landmarks(LANDMARKS, variance, *given)
     return plan.fit(task.problem(some), RESOURCES)[0].process
 

@@ -107,14 +107,14 @@ def no_labels(_problem):
 
 
 def fit_landmarks(task, variance, some=slice(None)):
-    given = task.prior(some), task.settings, RESOURCES, no_labels, task.problem(some)
+    given = task.basis(some), task.settings, RESOURCES, no_labels, task.problem(some)
     plan = plan_landmarks(LANDMARKS, variance, *given)
     return plan.fit(task.problem(some), RESOURCES)[0].process
 
 
 def fit_landmarks_that_are_all(task, variance):
     count = len(task.numbers)
-    given = task.prior(), task.settings, RESOURCES, no_labels, task.problem()
+    given = task.basis(), task.settings, RESOURCES, no_labels, task.problem()
     plan = plan_landmarks(Nystrom(count), variance, *given)
     return plan.fit(task.problem(), RESOURCES)[0].process
 
@@ -154,7 +154,7 @@ def local_joint(task, process):
 def fit_patches(task, variance, some=slice(None)):
     given = np.random.default_rng(5).uniform(0.0, 1.0, (3, 1, PATCH, PATCH))
     choices = (TermChoice(given, None, (2, 1)),)
-    plan = plan_patches(task.prior(some), task.settings, variance, choices, RESOURCES)
+    plan = plan_patches(task.basis(some), task.settings, variance, choices, RESOURCES)
     return plan.fit(task.problem(some), RESOURCES)[0].process
 
 
@@ -181,7 +181,7 @@ def fit_parts(task, is_mirrored=False, fit_view=None):
         PartChoice(patches, None, TermChoice(given, None, (2, 1))),
     )
     plan = PartsFit(
-        task.prior(),
+        task.basis(),
         choices,
         task.settings,
         PARTS_WEIGHTS,

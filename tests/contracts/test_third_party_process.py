@@ -145,10 +145,10 @@ def test_the_rest_of_a_process_is_there():
     assert_close(fitted.leave_out(RESOURCES).var, fitted.left_out.var, kind="solve")
     assert not fitted.has_whole_draws()
     assert fitted.of_mean_variance() is not None
-    assert fitted.prior.kept_rows is None
-    assert fitted.prior.take(np.arange(2)) is fitted.prior
+    assert fitted.basis.kept_rows is None
+    assert fitted.basis.take(np.arange(2)) is fitted.basis
     assert_close(
-        fitted.prior.gram_of(NEW, RESOURCES.run(RESOURCES.placement(0)), UNIT),
+        fitted.basis.gram_of(NEW, RESOURCES.run(RESOURCES.placement(0)), UNIT),
         monomials(NEW) @ monomials(NEW).T / UNIT,
         kind="solve",
     )

@@ -50,7 +50,7 @@ def digits(n):
 def features_of(gp, X):
     """Return the features of samples by the map of a fitted estimator."""
     run = gp._resources().run(gp._resources().placement(0))
-    blocks = gp._process.prior.stream(NewRows(np.asarray(X).reshape(len(X), -1)), run)
+    blocks = gp._process.basis.stream(NewRows(np.asarray(X).reshape(len(X), -1)), run)
     return np.concatenate([to_numpy(block) for block, _ in blocks])
 
 
@@ -110,7 +110,7 @@ def test_every_map_is_fitted_and_kept(kernel):
     assert gp.score(X[:60], y[:60]) > 0.9
     assert gp.X_train_ is None
     assert not hasattr(gp, "landmark_indices_")
-    assert len(gp.dual_coef_) == gp._process.prior.n_samples
+    assert len(gp.dual_coef_) == gp._process.basis.n_samples
     assert gp.fit_report_.n_pairs == 0
     assert gp.backend_ == "torch"
     copy = pickle.loads(pickle.dumps(gp))

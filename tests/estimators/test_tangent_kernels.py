@@ -19,7 +19,7 @@ from skconvgp.estimators._searches import warn_of_slow_derivatives
 from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.flows import Adam
 from skconvgp.kernels import FlipAverage, convnet, convnet_gap
-from skconvgp.processes import KernelPrior
+from skconvgp.processes import KernelBasis
 from tests.helpers.fused import needs_extension
 from tests.helpers.kernels import cross
 
@@ -75,10 +75,10 @@ def test_slow_derivatives_are_told(kind):
 @needs_extension
 def test_sums_of_networks_that_flatten_are_not_called_slow():
     kernel = FlipAverage(NETWORK + convnet(2, 3, kind="ntk"))
-    prior = KernelPrior(kernel, np.zeros((2, 16)), np.arange(2), (1, 4, 4))
+    basis = KernelBasis(kernel, np.zeros((2, 16)), np.arange(2), (1, 4, 4))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warn_of_slow_derivatives(GPSettings.of(ConvNetGPRegressor(kernel)), prior)
+        warn_of_slow_derivatives(GPSettings.of(ConvNetGPRegressor(kernel)), basis)
 
 
 @needs_extension
@@ -87,8 +87,8 @@ def test_derivatives_on_a_gpu_are_as_fast_as_values(device):
     # Torch has both there, so that only a CPU is worth a warning.
     network = convnet_gap(1, bias_variance=0.1, kind="ntk")
     estimator = ConvNetGPRegressor(network, device=device)
-    prior = KernelPrior(network, np.zeros((2, 16)), np.arange(2), (1, 4, 4))
+    basis = KernelBasis(network, np.zeros((2, 16)), np.arange(2), (1, 4, 4))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        warn_of_slow_derivatives(GPSettings.of(estimator), prior)
+        warn_of_slow_derivatives(GPSettings.of(estimator), basis)
     assert len(caught) == (device == "cpu")

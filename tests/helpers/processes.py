@@ -60,8 +60,8 @@ class PlainResources:
             lambda *_: None,
         )
 
-    def with_precision(self, prior, run):
-        return prior
+    def with_precision(self, basis, run):
+        return basis
 
     def memory_budget(self, placement, reserved):
         return self.room
@@ -93,8 +93,8 @@ class Task:
         scale, codes = np.ones(len(targets)), self.codes[numbers]
         return Problem(rows, targets[codes], weights, scale, codes)
 
-    def prior(self, some=slice(None)):
-        return WORLDS[self.world].prior(self.numbers[some])
+    def basis(self, some=slice(None)):
+        return WORLDS[self.world].basis(self.numbers[some])
 
     @property
     def settings(self):
@@ -120,7 +120,7 @@ def planned(
     solver = Cholesky() if solver is None else solver
     parts = Parts(solver, word, completion, 1.0, models_of, keeps_left_out=True)
     problem = task.problem(some)
-    plan = Planner(task.prior(some), parts, resources).plan(problem, task.settings)
+    plan = Planner(task.basis(some), parts, resources).plan(problem, task.settings)
     return plan.fit(problem, resources)[0].process
 
 
@@ -165,7 +165,7 @@ def coarse_and(exact):
 
 def sum_joint(task, process):
     fine, rough = WORLDS[task.world].covariances, coarse_covariances()
-    anchors = task.numbers[process.prior.exact.indices]
+    anchors = task.numbers[process.basis.exact.indices]
     means = (
         np.average(np.diag(one)[task.numbers], weights=task.weights)
         for one in (fine, rough)
@@ -178,7 +178,7 @@ def sum_joint(task, process):
 
 def features_joint(task, process, variance, first=slice(None)):
     covariances = WORLDS[task.world].covariances
-    explained = completed(covariances, task.numbers[process.prior.indices])
+    explained = completed(covariances, task.numbers[process.basis.indices])
     whole = explained if variance == "sor" else covariances
     diag, is_counted = np.diag(covariances), variance == "fitc"
     return joint(task, explained, whole, diag, first=first, is_counted=is_counted)
@@ -187,7 +187,7 @@ def features_joint(task, process, variance, first=slice(None)):
 def expansion_joint(task, process, first=slice(None)):
     """Return the dense model of the features that a process has drawn."""
     run = RESOURCES.run(RESOURCES.placement(0))
-    blocks = list(process.prior.blocks(WORLDS[task.world].rows, run))
+    blocks = list(process.basis.blocks(WORLDS[task.world].rows, run))
     features = torch.cat(blocks).numpy()
     covariances = features @ features.T
     return joint(task, covariances, covariances, first=first)
@@ -211,7 +211,7 @@ def fit_extended(fit, extend, task):
 
 
 def patches_joint(task, process, variance, first=slice(None)):
-    inducing = process.prior.inducing.terms[0]
+    inducing = process.basis.inducing.terms[0]
     patches = inducing.patches.reshape(len(inducing.patches), -1)
     explained = explained_by_patches(patches, inducing.locations)
     covariances = WORLDS[task.world].covariances
@@ -228,8 +228,8 @@ def in_units(covariances, task):
 
 def parts_joint(task, process, kernel, weights, view=lambda images: images):
     """Return the dense model of a network and of patches, over mirror images or not."""
-    part = process.prior.parts[1]
-    inducing, images = part.prior.inducing.terms[0], both_sides()
+    part = process.basis.parts[1]
+    inducing, images = part.basis.inducing.terms[0], both_sides()
     patches = inducing.patches.reshape(len(inducing.patches), -1)
     terms = (
         network_covariances(kernel, view(images)),

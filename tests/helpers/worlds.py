@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from skconvgp.kernels import Kernel, PatchKernel, convnet, rbf
-from skconvgp.processes import KernelPrior, MatrixPrior
+from skconvgp.processes import KernelBasis, MatrixBasis
 from tests.helpers.estimators import digits, tiny_network
 from tests.helpers.kernels import cross, double
 
@@ -35,12 +35,12 @@ class World:
             return self.covariances[np.ix_(numbers, numbers)]
         return self.rows[numbers]
 
-    def prior(self, numbers):
+    def basis(self, numbers):
         if self.kernel is None:
-            return MatrixPrior(self.rows_of(numbers), np.arange(len(numbers)))
+            return MatrixBasis(self.rows_of(numbers), np.arange(len(numbers)))
         shape = self.image_shape
         rows, indices = self.rows_of(numbers), np.arange(len(numbers))
-        return KernelPrior(self.kernel, rows, indices, shape)
+        return KernelBasis(self.kernel, rows, indices, shape)
 
     def new(self, numbers):
         """Return new samples and their prior variances, as `latent` takes them."""

@@ -9,7 +9,7 @@ import torch
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import PatchKernel, convnet, rbf
 from skconvgp.processes import (
-    KernelPrior,
+    KernelBasis,
     MirroredPart,
     NewRows,
     PartChoice,
@@ -34,15 +34,15 @@ STEPS = np.arange(6) / 5.0
 NOISES = 10.0 * 10.0 ** (-np.arange(89) / 8.0)
 
 
-def prior_of(images):
+def basis_of(images):
     rows = images.reshape(len(images), -1)
-    return KernelPrior(NETWORK, rows, np.arange(len(rows)), images.shape[1:])
+    return KernelBasis(NETWORK, rows, np.arange(len(rows)), images.shape[1:])
 
 
 def plan_of(images, choices=CHOICES, noise="loo", weights=None, mirrors=(False,)):
     settings = Settings(noise, "profile")
-    prior = prior_of(images)
-    return PartsFit(prior, choices, settings, weights, mirrors, keeps_left_out=False)
+    basis = basis_of(images)
+    return PartsFit(basis, choices, settings, weights, mirrors, keeps_left_out=False)
 
 
 def fitted(images, targets, **settings):
@@ -86,7 +86,7 @@ def density_by_refits(gram, targets):
 def test_weights_have_the_best_density_of_left_out_targets(seed):
     images = digits(N)[0]
     process, _ = fitted(images, targets_of(seed), weights=np.array([0.5, 0.5]))
-    one, two = (part.gram(run()).numpy() for part in process.prior.parts)
+    one, two = (part.gram(run()).numpy() for part in process.basis.parts)
     one, two = (each / (np.diag(each).mean() - each.mean()) for each in (one, two))
     # Targets that one of the parts, or both, explain.
     shares = [(1.0, 0.0), (0.0, 1.0), (0.5, 0.5)][seed]
@@ -103,7 +103,7 @@ def test_a_part_of_no_weight_is_dropped():
     process, report = fitted(
         images, targets_of(0), weights=np.array([0.0, 1.0]), noise=0.1
     )
-    assert [part.kernel_prior.kernel for part in process.prior.parts] == [PATCHES]
+    assert [part.kernel_basis.kernel for part in process.basis.parts] == [PATCHES]
     assert report["part_weights"] == (0.0, 1.0)
 
 
@@ -139,25 +139,25 @@ def test_covariances_are_those_of_mirror_images_too():
     other = images[:5, :, :, ::-1].reshape(5, -1)
     one, two = (
         torch.cat(
-            [c for c, _ in process.prior.stream(NewRows(x), run(), needs_diag=True)]
+            [c for c, _ in process.basis.stream(NewRows(x), run(), needs_diag=True)]
         )
         for x in (rows, other)
     )
     assert_close(one, two, kind="solve")
-    covariance = process.prior.covariance(np.concatenate([rows, other]), run(), 1.0)
+    covariance = process.basis.covariance(np.concatenate([rows, other]), run(), 1.0)
     assert_close(covariance[:5], covariance[5:], kind="solve")
-    variances = [d for _, d in process.prior.stream(NewRows(rows), run())]
+    variances = [d for _, d in process.basis.stream(NewRows(rows), run())]
     assert_close(torch.cat(variances), covariance.diagonal()[:5], kind="solve")
 
 
 def test_features_of_versions_are_averaged():
     images = digits(N)[0]
     process, _ = fitted(images, targets_of(0), noise=0.1, weights=np.array([0.0, 1.0]))
-    prior = process.prior.parts[0].prior
+    basis = process.basis.parts[0].basis
     rows = images[:5].reshape(5, -1)
     versions = [rows, images[:5, :, :, ::-1].reshape(5, -1), rows**2]
-    each = [prior.features(one, run()) for one in versions]
-    together = prior.mean_features(versions, run())
+    each = [basis.features(one, run()) for one in versions]
+    together = basis.mean_features(versions, run())
     assert_close(together, torch.stack(each).mean(0), kind="solve")
 
 
@@ -190,16 +190,16 @@ def test_derivatives_by_images(fit_view, mirrors):
 
     def total(x):
         cross = torch.cat(
-            [c for c, _ in process.prior.stream(NewRows(x), run(), needs_diag=False)]
+            [c for c, _ in process.basis.stream(NewRows(x), run(), needs_diag=False)]
         )
         return float(np.sum(sums * cross.numpy()))
 
-    pulled = process.prior.pull(rows, sums, run())
+    pulled = process.basis.pull(rows, sums, run())
     slope = (total(rows + step) - total(rows - step)) / 2.0
     assert np.sum(pulled * step) == pytest.approx(slope, rel=1e-5)
     if fit_view is not None and mirrors == (True,):
-        assert isinstance(process.prior.parts[0], MirroredPart)
-        assert not process.prior.parts[0].commutes
+        assert isinstance(process.basis.parts[0], MirroredPart)
+        assert not process.basis.parts[0].commutes
 
 
 def test_weights_of_many_images_are_chosen_on_some(monkeypatch):
@@ -217,7 +217,7 @@ def test_weights_of_many_images_are_chosen_on_some(monkeypatch):
     weights = np.array(report["part_weights"])
     assert judged == [12] + [N] * bool(weights[0])
     again, _ = fitted(images, targets, weights=weights, choices=choices)
-    assert process.prior.n_samples == N
+    assert process.basis.n_samples == N
     assert_close(process.dual, again.dual, kind="solve")
 
 

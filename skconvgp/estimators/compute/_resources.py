@@ -23,18 +23,18 @@ from skconvgp.estimators.settings._compute import Compute
 from skconvgp.kernels import Kernel
 from skconvgp.processes import (
     Basis,
-    KernelPrior,
-    PatchPrior,
+    KernelBasis,
+    PatchBasis,
     Run,
 )
 
-AnyKernel = TypeVar("AnyKernel", KernelPrior, PatchPrior)
+AnyKernel = TypeVar("AnyKernel", KernelBasis, PatchBasis)
 
 
 class EstimatorResources:
     """Resources of an estimator: device, backend, precision, memory, jobs, cache.
 
-    `fitted` is the prior of a fitted process. A fitted model that is loaded on another
+    `fitted` is the basis of a fitted process. A fitted model that is loaded on another
     machine falls back to the CPU and to torch; before `fit`, a missing device or
     backend is an error.
     """
@@ -75,25 +75,25 @@ class EstimatorResources:
         run = Run(placement, config, runner, backend, progress, self._find_cache)
         return run if self._fitted is None else self._at_hand(run, self._fitted)
 
-    def with_precision(self, prior: Any, run: Run) -> Any:
-        """Return a prior of training samples with the precision of its tiles.
+    def with_precision(self, basis: Any, run: Run) -> Any:
+        """Return a basis of training samples with the precision of its tiles.
 
         Training and test covariances then have the same rounding errors, even if a
         model is loaded on a machine with another device or backend.
         """
         compute, device = self._compute, run.config.device
-        if prior.is_streamed:  # sums are double: responses may be single
+        if basis.is_streamed:  # sums are double: responses may be single
             dtype = compute.dtype(device, "fused")
-            return prior.with_dtype(str(dtype).removeprefix("torch."))
-        if self._fitted is None and prior.kernel not in self._tried:
-            self._tried.append(prior.kernel)
-            warn_of_blindness(prior.kernel, prior.images())
-        dtype = compute.dtype(device, prior.choice(run).name)
+            return basis.with_dtype(str(dtype).removeprefix("torch."))
+        if self._fitted is None and basis.kernel not in self._tried:
+            self._tried.append(basis.kernel)
+            warn_of_blindness(basis.kernel, basis.images())
+        dtype = compute.dtype(device, basis.choice(run).name)
         if (compute["dtype"], dtype) == (AUTO, torch.float32):
-            reason = why_double(prior.kernel, prior.images())
+            reason = why_double(basis.kernel, basis.images())
             self.dtype_reason = self.dtype_reason or reason
             dtype = torch.float64 if reason else dtype
-        return replace(prior, dtype=str(dtype).removeprefix("torch."))
+        return replace(basis, dtype=str(dtype).removeprefix("torch."))
 
     def memory_budget(self, placement: Placement, reserved: int) -> int:
         """Return the bytes that a computation may hold beside `reserved` bytes."""
@@ -105,8 +105,8 @@ class EstimatorResources:
 
     def _at_hand(self, run: Run, fitted: Basis) -> Run:
         """Return how to compute predictions; warn if "fused" is missing here."""
-        prior = fitted.kernel_prior
-        if run.backend != "fused" or prior is None or fitted.is_by_torch:
+        basis = fitted.kernel_basis
+        if run.backend != "fused" or basis is None or fitted.is_by_torch:
             return run
         run = replace(run, backend="auto")
         report = fitted.report(run)
@@ -114,7 +114,7 @@ class EstimatorResources:
             warn_caller(
                 f"backend='fused' was asked for and cannot be used here: "
                 f"{report.backend_reason}. torch computes, in the precision of `fit`, "
-                f"{prior.dtype}.",
+                f"{basis.dtype}.",
                 UserWarning,
             )
         return run

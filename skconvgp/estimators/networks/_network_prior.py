@@ -32,7 +32,7 @@ from skconvgp.inference import informative
 from skconvgp.kernels import Dense, Erf, Flatten, Kernel, Layer, ReLU, Sequential, Tanh
 from skconvgp.kernels._feature_maps import feature_map
 from skconvgp.networks import match_covariance
-from skconvgp.processes import KernelPrior, Problem
+from skconvgp.processes import KernelBasis, Problem
 
 LAYERS: dict[str, type[Layer]] = {"tanh": Tanh, "relu": ReLU, "erf": Erf}
 # Samples from which the evidence chooses hyperparameters and noise.
@@ -216,7 +216,7 @@ class PriorChoice:
         if given is None:
             is_module = settings.make_module is not None
             return None if is_module else self._wide_limit()
-        prior = KernelPrior(given, samples.rows, np.arange(n), samples.image_shape)
+        prior = KernelBasis(given, samples.rows, np.arange(n), samples.image_shape)
         given.check(prior.map_shape)
         kernel = prior.resolved().kernel
         if settings.draws_features:  # a kernel without them is refused before any work

@@ -127,19 +127,19 @@ class Basis(ABC):
         return None
 
     @property
-    def kernel_prior(self) -> Any:
+    def kernel_basis(self) -> Any:
         """The kernel that is evaluated, with samples or none; None for a matrix."""
         return None
 
     @property
     def compared(self) -> tuple[Any, ...]:
-        """Kernels that are evaluated for each new sample, as `kernel_prior` is."""
+        """Kernels that are evaluated for each new sample, as `kernel_basis` is."""
         return ()
 
     @property
     def pool(self) -> int:
         """Side of the squares of pixels that are averaged first."""
-        return 1 if self.kernel_prior is None else int(self.kernel_prior.pool)
+        return 1 if self.kernel_basis is None else int(self.kernel_basis.pool)
 
     @property
     def left_out_diag(self) -> FloatArray | None:

@@ -1,4 +1,4 @@
-"""The prior of a coarse kernel."""
+"""The basis of a coarse kernel."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 from skconvgp.completion import CoarseKernel
 from skconvgp.kernels import Kernel
-from skconvgp.processes.basis._prior import KernelPrior, PlainPrior
+from skconvgp.processes.basis._plain import KernelBasis, PlainBasis
 
 
-def coarsened(coarsening: CoarseKernel, prior: PlainPrior) -> KernelPrior:
-    """Return the prior of a cheaper kernel, or of the kernel on smaller images."""
-    samples: KernelPrior | None = prior.kernel_prior
+def coarsened(coarsening: CoarseKernel, basis: PlainBasis) -> KernelBasis:
+    """Return the basis of a cheaper kernel, or of the kernel on smaller images."""
+    samples: KernelBasis | None = basis.kernel_basis
     if samples is None:
         raise ValueError(
             f"{coarsening!r} needs a kernel that looks at images, got 'precomputed'."

@@ -20,7 +20,7 @@ from skconvgp.inference import EqualInputs
 from skconvgp.processes._facts import Fact, Unexplained, Unfinished
 from skconvgp.processes._problem import Problem, Record, entries
 from skconvgp.processes._run import Run, clock
-from skconvgp.processes.basis._prior import PlainPrior
+from skconvgp.processes.basis._plain import PlainBasis
 
 # Share of the variance of held-out entries below which a user is warned.
 LEAST_EXPLAINED = 0.5
@@ -64,7 +64,7 @@ class Completed:
 
 
 def sample_oracle(
-    problem: Problem, prior: PlainPrior, run: Run, n_allowed: int
+    problem: Problem, basis: PlainBasis, run: Run, n_allowed: int
 ) -> SampleOracle:
     """Return the oracle from which completions get entries of the Gram matrix.
 
@@ -74,12 +74,12 @@ def sample_oracle(
     if problem.inputs.n_inputs < len(problem.rows):
         first = problem.inputs.first()
         codes = None if codes is None else codes[first]
-        prior = prior.select(to_numpy(first))
-    oracle: Any = prior.cached_oracle(run)
-    samples = prior.kernel_prior
+        basis = basis.select(to_numpy(first))
+    oracle: Any = basis.cached_oracle(run)
+    samples = basis.kernel_basis
     n_position_pairs = 1 if samples is None else samples.n_position_pairs
     show = run.progress("fit", n_position_pairs, is_part=True)
-    return SampleOracle(oracle, prior.precision(run.config), show, n_allowed, codes)
+    return SampleOracle(oracle, basis.precision(run.config), show, n_allowed, codes)
 
 
 def complete(
@@ -87,7 +87,7 @@ def complete(
     fraction: float,
     generator: Generator,
     problem: Problem,
-    prior: PlainPrior,
+    basis: PlainBasis,
     run: Run,
     n_allowed: int = 0,
 ) -> Completed:
@@ -100,7 +100,7 @@ def complete(
     start, inputs = clock(run.config.device), problem.inputs
     n = inputs.n_inputs
     n_allowed = n_allowed or max(n, int(fraction * entries(n)))
-    oracle = sample_oracle(problem, prior, run, n_allowed)
+    oracle = sample_oracle(problem, basis, run, n_allowed)
     completed = completion.complete(oracle, fraction, generator)
     for name in ("factor", "lift_map"):
         if not bool(getattr(completed, name).sum().isfinite()):

@@ -1,4 +1,4 @@
-"""ExpansionPrior: a prior whose covariances are products of features of samples."""
+"""ExpansionBasis: a basis whose covariances are products of features of samples."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from skconvgp.processes._run import Run, clock
 from skconvgp.processes.basis._basis import Basis, BasisReport, NewRows, Stream
 from skconvgp.processes.basis._completed import Completed
 from skconvgp.processes.basis._feature_room import require_features
-from skconvgp.processes.basis._prior import KernelPrior, report_of
+from skconvgp.processes.basis._plain import KernelBasis, report_of
 
 HOST = torch.device("cpu")
 
 
 @dataclass(frozen=True)
-class ExpansionPrior(Basis):
+class ExpansionBasis(Basis):
     """Features of samples, which stand for covariances with coefficients."""
 
     features: FeatureMap  # gives the features; tensors are arrays
-    exact: KernelPrior  # the kernel that they approximate, without samples
+    exact: KernelBasis  # the kernel that they approximate, without samples
 
     gives_features: ClassVar[bool] = True
     is_by_torch: ClassVar[bool] = True
@@ -52,7 +52,7 @@ class ExpansionPrior(Basis):
         return self.features.n_features
 
     @property
-    def kernel_prior(self) -> KernelPrior:
+    def kernel_basis(self) -> KernelBasis:
         """The kernel that features approximate, without samples."""
         return self.exact
 
@@ -166,27 +166,27 @@ def _block_rows(features: FeatureMap, config: ComputeConfig, width: int = 0) -> 
 
 def expand(
     expansion: Expansion,
-    prior: KernelPrior,
+    basis: KernelBasis,
     generator: torch.Generator,
     n_squares: int = 0,
-) -> ExpansionPrior:
-    """Return the prior of the features that a strategy draws.
+) -> ExpansionBasis:
+    """Return the basis of the features that a strategy draws.
 
     Later, so many square matrices of them are held: without memory for these, nothing
     is drawn.
     """
     require_room = partial(require_features, n_squares=n_squares)
-    source = KernelSource(prior.kernel, prior.map_shape, require_room)
+    source = KernelSource(basis.kernel, basis.map_shape, require_room)
     features = expansion.expand(source, generator)
-    empty = replace(prior, rows=prior.rows[:0], indices=prior.indices[:0])
-    return ExpansionPrior(freeze(features), empty)
+    empty = replace(basis, rows=basis.rows[:0], indices=basis.indices[:0])
+    return ExpansionBasis(freeze(features), empty)
 
 
-def expanded(prior: ExpansionPrior, rows: NDArray[Any], run: Run) -> Completed:
+def expanded(basis: ExpansionBasis, rows: NDArray[Any], run: Run) -> Completed:
     """Return the matrix of the products of features of samples (n, d), on the host."""
     start = clock(run.config.device)
     show = run.progress("fit", unit="samples")
-    blocks = prior.blocks(rows, run, on_step=show)
+    blocks = basis.blocks(rows, run, on_step=show)
     features = torch.cat([block.to(HOST) for block in blocks])
     diag = (features * features).sum(1)
     gram = CompletedGram(

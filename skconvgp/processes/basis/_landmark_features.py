@@ -14,7 +14,7 @@ from skconvgp._typing import FloatArray
 from skconvgp.engine import to_numpy
 from skconvgp.processes._run import Run
 from skconvgp.processes.basis._basis import NewRows
-from skconvgp.processes.basis._prior import KernelPrior
+from skconvgp.processes.basis._plain import KernelBasis
 
 
 @dataclass(frozen=True)
@@ -23,19 +23,19 @@ class LandmarkFeatures:
 
     Parameters
     ----------
-    exact : KernelPrior
+    exact : KernelBasis
         The kernel, with the landmarks as its samples.
     lift_map : ndarray of shape (m, r)
         Takes covariances with the landmarks to features.
     """
 
-    exact: KernelPrior
+    exact: KernelBasis
     lift_map: FloatArray
 
     @classmethod
-    def of(cls, completed: CompletedGram, prior: KernelPrior) -> LandmarkFeatures:
-        """Return the features of a completed matrix of the samples of a prior."""
-        landmarks = prior.take(to_numpy(completed.anchors))
+    def of(cls, completed: CompletedGram, basis: KernelBasis) -> LandmarkFeatures:
+        """Return the features of a completed matrix of the samples of a basis."""
+        landmarks = basis.take(to_numpy(completed.anchors))
         return cls(landmarks, to_numpy(completed.lift_map))
 
     @property

@@ -22,8 +22,8 @@ from skconvgp.kernels._flips import flip
 from skconvgp.linalg import symmetrize_
 from skconvgp.processes._run import Run
 from skconvgp.processes.basis._basis import NewRows
-from skconvgp.processes.basis._patch_prior import PatchPrior
-from skconvgp.processes.basis._prior import KernelPrior
+from skconvgp.processes.basis._patch_basis import PatchBasis
+from skconvgp.processes.basis._plain import KernelBasis
 from skconvgp.processes.basis._views import View, pull_through, see
 
 PAIRED = 16  # images whose covariances with their mirror images are computed at once
@@ -41,7 +41,7 @@ class Part(Protocol):
         ...
 
     @property
-    def kernel_prior(self) -> KernelPrior:
+    def kernel_basis(self) -> KernelBasis:
         """The kernel, with images as it sees them."""
         ...
 
@@ -86,36 +86,36 @@ class _Seen:
 
     view: View | None  # None shows the images themselves
     # The kernel, with the training images as the view shows them, or features.
-    prior: Any
+    basis: Any
 
     @property
-    def kernel_prior(self) -> KernelPrior:
+    def kernel_basis(self) -> KernelBasis:
         """The kernel, with images as it sees them."""
-        return cast(KernelPrior, self.prior.kernel_prior)
+        return cast(KernelBasis, self.basis.kernel_basis)
 
     def precision(self, config: ComputeConfig) -> torch.dtype:
         """Return the coarsest precision that a Gram matrix has gone through."""
-        return cast(torch.dtype, self.prior.precision(config))
+        return cast(torch.dtype, self.basis.precision(config))
 
     def choice(self, run: Run) -> BackendChoice | ResponsesChoice:
         """Return the backend of tiles, or of responses to patches."""
-        return cast(BackendChoice, self.prior.choice(run))
+        return cast(BackendChoice, self.basis.choice(run))
 
 
 @dataclass(frozen=True)
 class KernelPart(_Seen):
     """A kernel of images through a view."""
 
-    prior: KernelPrior
+    basis: KernelBasis
 
     @property
     def n_values(self) -> int:
         """How many numbers are held for each new image, beside its covariances."""
-        return int(self.prior.rows.shape[1])
+        return int(self.basis.rows.shape[1])
 
     def gram(self, run: Run) -> Tensor:
         """Return the covariances (n, n) of the training images."""
-        return self.prior.oracle(run, "fit").gram()
+        return self.basis.oracle(run, "fit").gram()
 
     def cross(
         self,
@@ -126,19 +126,19 @@ class KernelPart(_Seen):
     ) -> tuple[Tensor, Tensor]:
         """Return covariances (b, n) and prior variances (b,) of new images."""
         rows = _seen_rows(self, images, run)
-        stream = self.prior.stream(NewRows(rows), run.quiet(), needs_diag=needs_diag)
+        stream = self.basis.stream(NewRows(rows), run.quiet(), needs_diag=needs_diag)
         cross, diag = zip(*stream, strict=True)
         return torch.cat(cross), torch.cat(diag)
 
     def covariance(self, images: Tensor, run: Run) -> Tensor:
         """Return covariances (b, b) of new images with each other."""
         rows = _seen_rows(self, images, run)
-        return self.prior.covariance(rows, run.quiet(), 1.0)
+        return self.basis.covariance(rows, run.quiet(), 1.0)
 
     def pull(self, images: Tensor, sums: FloatArray, run: Run) -> Tensor:
         """Return derivatives (b, c, h, w) by new images of sums over covariances."""
         rows = _seen_rows(self, images, run)
-        return _through(self, images, self.prior.pull(rows, sums, run))
+        return _through(self, images, self.basis.pull(rows, sums, run))
 
 
 @dataclass(frozen=True)
@@ -151,32 +151,32 @@ class MirroredPart(_Seen):
 
     # The kernel, with the n training images as the view shows them, followed by their
     # mirror images.
-    prior: KernelPrior
+    basis: KernelBasis
     commutes: bool  # whether mirroring both images leaves a covariance as it is
 
     @classmethod
-    def of(cls, view: View | None, prior: KernelPrior, run: Run) -> Self:
+    def of(cls, view: View | None, basis: KernelBasis, run: Run) -> Self:
         """Return the part, once it is known whether mirroring commutes."""
-        n, few = len(prior.rows) // 2, min(COMPARED, len(prior.rows) // 2)
+        n, few = len(basis.rows) // 2, min(COMPARED, len(basis.rows) // 2)
         quiet = run.quiet()
         one, other = (
-            prior.covariance(prior.rows[start : start + few], quiet, 1.0)
+            basis.covariance(basis.rows[start : start + few], quiet, 1.0)
             for start in (0, n)
         )
         error = float((one - other).abs().max() / one.abs().max())
-        return cls(view, prior, error <= MIRROR_ERROR)
+        return cls(view, basis, error <= MIRROR_ERROR)
 
     @property
     def n_values(self) -> int:
         """How many numbers are held for each new image, beside its covariances."""
-        return int(2 * self.prior.rows.shape[1] + 2 * self.prior.n_samples)
+        return int(2 * self.basis.rows.shape[1] + 2 * self.basis.n_samples)
 
     def gram(self, run: Run) -> Tensor:
         """Return the covariances (n, n) of the training images."""
-        n = self.prior.n_samples // 2
+        n = self.basis.n_samples // 2
         if self.commutes:
-            return symmetrize_(self._averaged(self.prior.rows[:n], run, "fit"))
-        whole = self.prior.oracle(run, "fit").gram()
+            return symmetrize_(self._averaged(self.basis.rows[:n], run, "fit"))
+        whole = self.basis.oracle(run, "fit").gram()
         return whole.reshape(2, n, 2, n).mean((0, 2))
 
     def cross(
@@ -201,7 +201,7 @@ class MirroredPart(_Seen):
         """Return covariances (b, b) of new images with each other."""
         both = torch.cat([images, flip(images)])
         rows = _seen_rows(self, both, run)
-        whole = self.prior.covariance(rows, run.quiet(), 1.0)
+        whole = self.basis.covariance(rows, run.quiet(), 1.0)
         n = len(images)
         return whole.reshape(2, n, 2, n).mean((0, 2))
 
@@ -210,7 +210,7 @@ class MirroredPart(_Seen):
         halves, gradients = np.hstack([sums, sums]) / 2.0, []
         for given in (images, flip(images))[: 1 if self.commutes else 2]:
             rows = _seen_rows(self, given, run)
-            by_rows = self.prior.pull(rows, halves, run)
+            by_rows = self.basis.pull(rows, halves, run)
             gradients.append(_through(self, given, by_rows))
         if self.commutes:
             return gradients[0]
@@ -221,9 +221,9 @@ class MirroredPart(_Seen):
 
         They are the means of the two.
         """
-        n = self.prior.n_samples // 2
+        n = self.basis.n_samples // 2
         new = NewRows(rows)
-        blocks = self.prior.stream(new, run, needs_diag=False, label=label)
+        blocks = self.basis.stream(new, run, needs_diag=False, label=label)
         return torch.cat([(cross[:, :n] + cross[:, n:]) / 2.0 for cross, _ in blocks])
 
     def _variances(self, rows: NDArray[Any], others: NDArray[Any], run: Run) -> Tensor:
@@ -231,7 +231,7 @@ class MirroredPart(_Seen):
         variances = []
         for part in slices(len(rows), PAIRED):
             both = np.concatenate([rows[part], others[part]])
-            whole = self.prior.covariance(both, run, 1.0)
+            whole = self.basis.covariance(both, run, 1.0)
             of_pairs = whole.reshape(2, len(both) // 2, 2, len(both) // 2)
             variances.append(of_pairs.diagonal(dim1=1, dim2=3).mean((0, 1)))
         return torch.cat(variances)
@@ -245,7 +245,7 @@ class MirroredPart(_Seen):
 class PatchPart(_Seen):
     """Features of the patches of images through a view, and their products."""
 
-    prior: PatchPrior  # gives features
+    basis: PatchBasis  # gives features
     # Whether features of an image and of its mirror image are averaged.
     is_averaged: bool
     # (n, r), of the training images, in the precision of responses.
@@ -255,7 +255,7 @@ class PatchPart(_Seen):
     def of(
         cls,
         view: View | None,
-        prior: PatchPrior,
+        basis: PatchBasis,
         seen: Tensor,
         *,
         is_averaged: bool,
@@ -266,21 +266,21 @@ class PatchPart(_Seen):
         `seen` has these images as the view shows them, and then their mirror images if
         features are averaged.
         """
-        part = cls(view, prior, is_averaged, np.empty((0, prior.n_samples)))
+        part = cls(view, basis, is_averaged, np.empty((0, basis.n_samples)))
         rows, n = to_numpy(seen.flatten(1)), len(seen) // (2 if is_averaged else 1)
         blocks = []
         for block in slices(n, part._at_once(run.config)):
             versions = [rows[:n][block], rows[n:][block]]
             of_block = part._mean(versions if is_averaged else versions[:1], run)
-            blocks.append(to_numpy(of_block.to(prior.tile_dtype)))
+            blocks.append(to_numpy(of_block.to(basis.tile_dtype)))
         return replace(part, features=np.concatenate(blocks))
 
     @property
     def n_values(self) -> int:
         """How many numbers are held for each new image, beside its covariances."""
         n_versions = 2 if self.is_averaged else 1
-        shown = n_versions * self.prior.exact.rows.shape[1]
-        return 2 * self.prior.n_samples + (shown if self.view is not None else 0)
+        shown = n_versions * self.basis.exact.rows.shape[1]
+        return 2 * self.basis.n_samples + (shown if self.view is not None else 0)
 
     def gram(self, run: Run) -> Tensor:
         """Return the covariances (n, n) of the training images."""
@@ -317,7 +317,7 @@ class PatchPart(_Seen):
         gradients: list[Tensor] = []
         for given in self._versions(images):
             rows = _seen_rows(self, given, run)
-            by_rows = self.prior.pull(rows, by_features, run)
+            by_rows = self.basis.pull(rows, by_features, run)
             through = _through(self, given, by_rows)
             gradients.append(flip(through) if gradients else through)
         return torch.stack(gradients).mean(0)
@@ -329,7 +329,7 @@ class PatchPart(_Seen):
 
     def _mean(self, versions: list[NDArray[Any]], run: Run) -> Tensor:
         """Return the mean features (b, r) of versions of images, as rows."""
-        return self.prior.mean_features(versions, run.quiet())
+        return self.basis.mean_features(versions, run.quiet())
 
     def _versions(self, images: Tensor) -> Iterator[Tensor]:
         yield images
@@ -343,17 +343,17 @@ class PatchPart(_Seen):
         return torch.cat(ours, 1)
 
     def _at_once(self, config: ComputeConfig) -> int:
-        return self.prior.rows_at_once(config)
+        return self.basis.rows_at_once(config)
 
 
 def _seen_rows(part: Part, images: Tensor, run: Run) -> NDArray[Any]:
     """Return rows of images as the view of a part shows them."""
-    dtype = part.kernel_prior.tile_dtype
+    dtype = part.kernel_basis.tile_dtype
     return to_numpy(see(part.view, images, run.config.device, dtype).flatten(1))
 
 
 def _through(part: Part, images: Tensor, by_rows: FloatArray) -> Tensor:
     """Return derivatives by images, given those by rows that a view shows."""
-    shape = part.kernel_prior.image_shape
+    shape = part.kernel_basis.image_shape
     by_seen = rows_to_tensor(by_rows).reshape(-1, *shape)
     return pull_through(part.view, images, by_seen)

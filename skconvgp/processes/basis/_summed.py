@@ -1,4 +1,4 @@
-"""SummedPrior: a kernel of all pairs, plus the completed matrix of a second one."""
+"""SummedBasis: a kernel of all pairs, plus the completed matrix of a second one."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from skconvgp.engine import (
 )
 from skconvgp.processes._run import Run
 from skconvgp.processes.basis._basis import Basis, BasisReport, NewRows, Stream
-from skconvgp.processes.basis._prior import KernelPrior, PlainPrior, coarsest
+from skconvgp.processes.basis._plain import KernelBasis, PlainBasis, coarsest
 
 
 @dataclass(frozen=True)
-class SummedPrior(Basis):
+class SummedBasis(Basis):
     """The sum of a kernel's matrix and of the completed one of a second kernel."""
 
-    coarse: KernelPrior  # the kernel of all pairs
-    exact: KernelPrior  # the kernel that is completed, with the anchors as its samples
+    coarse: KernelBasis  # the kernel of all pairs
+    exact: KernelBasis  # the kernel that is completed, with the anchors as its samples
     lift_map: FloatArray  # (m, r), takes covariances with the anchors to features
     features: FloatArray  # (n, r), features of the training samples
     # (n,), part of the prior variances that the features do not explain.
@@ -42,8 +42,8 @@ class SummedPrior(Basis):
     @classmethod
     def of(
         cls,
-        coarse: KernelPrior,
-        exact: KernelPrior,
+        coarse: KernelBasis,
+        exact: KernelBasis,
         completed: CompletedGram,
         diag: Tensor,
         *,
@@ -64,12 +64,12 @@ class SummedPrior(Basis):
         )
 
     @property
-    def kernel_prior(self) -> KernelPrior:
+    def kernel_basis(self) -> KernelBasis:
         """The kernel of all pairs."""
         return self.coarse
 
     @property
-    def compared(self) -> tuple[KernelPrior, ...]:
+    def compared(self) -> tuple[KernelBasis, ...]:
         """Both kernels."""
         return (self.coarse, self.exact)
 
@@ -120,14 +120,14 @@ class SummedPrior(Basis):
         """Yield covariances with all training samples."""
         features = run.tensor(self.features)
         done = 0
-        for cross, prior in self.coarse.stream(new, run, width, needs_diag=needs_diag):
+        for cross, basis in self.coarse.stream(new, run, width, needs_diag=needs_diag):
             part = slice(done, done + len(cross))
             rows = new.rows[part]
             lifted, variances = self._lifted(rows, run, needs_diag=needs_diag)
             done = part.stop
             yield (
                 torch.addmm(cross, lifted, features.mT, beta=self.coarse_scale),
-                self.coarse_scale * prior + variances,
+                self.coarse_scale * basis + variances,
             )
 
     def covariance(self, rows: NDArray[Any], run: Run, unit: float) -> Tensor:
@@ -161,9 +161,9 @@ class SummedPrior(Basis):
         lift_map = run.tensor(self.lift_map)
         new = NewRows(rows)
         stream = self.exact.stream(new, run.quiet(), needs_diag=needs_diag)
-        blocks = [(cross @ lift_map, self.scale * prior) for cross, prior in stream]
+        blocks = [(cross @ lift_map, self.scale * basis) for cross, basis in stream]
         lifted, variances = map(torch.cat, zip(*blocks, strict=True))
         return lifted, torch.maximum(variances, lifted.square().sum(1))
 
 
-Prior: TypeAlias = PlainPrior | SummedPrior
+GramBasis: TypeAlias = PlainBasis | SummedBasis

@@ -43,8 +43,8 @@ from skconvgp.processes._problem import (
 )
 from skconvgp.processes._process import Process
 from skconvgp.processes._run import Run, clock
-from skconvgp.processes.basis._parts_prior import PartsPrior
-from skconvgp.processes.basis._summed import Prior
+from skconvgp.processes.basis._parts_basis import PartsBasis
+from skconvgp.processes.basis._summed import GramBasis
 from skconvgp.processes.posterior._left_out import (
     deviation_excess,
     inverse_diag_by_input,
@@ -54,7 +54,7 @@ from skconvgp.processes.posterior._solved import SOLVED, Solved, SolvedLeftOut
 
 def fit_exact(
     problem: Problem,
-    prior: Prior | PartsPrior,
+    basis: GramBasis | PartsBasis,
     run: Run,
     *,
     settings: Settings,
@@ -67,7 +67,7 @@ def fit_exact(
 
     Parameters
     ----------
-    problem, prior, run : object
+    problem, basis, run : object
         Problem to fit, and how to compute.
     settings : Settings
         Noise and amplitude.
@@ -90,7 +90,7 @@ def fit_exact(
     device, solver = run.config.device, route.solver
     start = clock(device)
     y, w = run.tensor(problem.targets), run.tensor(problem.weights)
-    gram, mean_diag = _gram_operator(prior, route, run, w)
+    gram, mean_diag = _gram_operator(basis, route, run, w)
     gram_seconds += clock(device) - start
 
     start = clock(device)
@@ -103,7 +103,7 @@ def fit_exact(
             w,
             criterion=noise,
             amplitude=amplitude,
-            precision=prior.precision(run.config),
+            precision=basis.precision(run.config),
             inputs=problem.inputs.to(device),
         )
     noise = max(float(noise), least_noise)
@@ -113,7 +113,7 @@ def fit_exact(
     # A direct solver whose solution was stopped early still has an exact factor.
     is_iterative = isinstance(solver, IterativeSolver)
     is_converged = solution.converged or not is_iterative
-    facts = jitter_facts(state.jitter, float((noise / w).min()), prior, run)
+    facts = jitter_facts(state.jitter, float((noise / w).min()), basis, run)
     if not solution.converged:
         facts.append(Unsolved(solver, solution.stats, y.dtype))
 
@@ -153,7 +153,7 @@ def fit_exact(
         report["residual"],
     )
     left_out = SolvedLeftOut(to_numpy(problem.inputs.of))
-    process = Process(model, prior.after_fit(), posterior, left_out)
+    process = Process(model, basis.after_fit(), posterior, left_out)
     if keeps_left_out:
         left_out = left_out.keep(process, state, inverse_diag, y)
         process = replace(process, left_out=left_out)
@@ -162,10 +162,10 @@ def fit_exact(
 
 
 def _gram_operator(
-    prior: Prior | PartsPrior, route: Route, run: Run, weights: Tensor
+    basis: GramBasis | PartsBasis, route: Route, run: Run, weights: Tensor
 ) -> tuple[GramOperator, float]:
     """Return the Gram matrix with mean diagonal 1, and its divisor."""
-    oracle: Any = prior.cached_oracle(run)
+    oracle: Any = basis.cached_oracle(run)
     if route.is_held:
         gram, mean_diag = scaled_gram(oracle, weights)
         return DenseGram(gram), mean_diag

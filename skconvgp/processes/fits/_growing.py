@@ -55,7 +55,7 @@ def can_become_columns(process: Any) -> bool:
     """Return whether a process of labels follows from sums of features."""
     posterior = getattr(process, "posterior", None)
     is_labelled = isinstance(posterior, Labelled) and posterior.is_of_features
-    return is_labelled and process.prior.gives_features
+    return is_labelled and process.basis.gives_features
 
 
 def extend_process(
@@ -96,7 +96,7 @@ def extend_process(
 
 def _memory(process: Process, problem: Problem) -> tuple[int, str, str]:
     """Return the bytes that adding samples takes, what they are for, and a remedy."""
-    basis, growth, n = process.prior, process.growth, len(problem.rows)
+    basis, growth, n = process.basis, process.growth, len(problem.rows)
     n_classes = 0 if process.labels is None else len(process.labels.offset)
     if basis.is_streamed:
         # The factors so far, and moments, which factors of both overwrite.
@@ -120,7 +120,7 @@ def _read(
     process: Process, problem: Problem, run: Run, generator: Generator
 ) -> Reading:
     """Return further samples, read as the samples of a process were."""
-    basis: Any = process.prior
+    basis: Any = process.basis
     if not basis.is_streamed:
         return HeldReading.of_more(process, problem, run)
     variance, has_labels = coefficients_of(process).variance, process.labels is not None
@@ -168,7 +168,7 @@ def by_columns(
     noise = max(model.noise, SMALLEST_NOISE[features.dtype])
     own = model_of_classes(labels, problem)
     rows = FeatureRows(features, torch.zeros_like(features[:, 0]))
-    given = process.prior, rows, state.lift_map, model.mean_diag, "sor"
+    given = process.basis, rows, state.lift_map, model.mean_diag, "sor"
     reading = HeldReading(problem, *given)
     code = CodedTargets.of(own, posterior.amplitude, noise, features.device)
     sums = reading.class_sums()

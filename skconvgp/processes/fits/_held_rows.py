@@ -122,7 +122,7 @@ class HeldReading:
     @classmethod
     def of_more(cls, process: Process, problem: Problem, run: Run) -> Self:
         """Return further samples of a process."""
-        basis = process.prior
+        basis = process.basis
         posterior, unit = coefficients_of(process), process.model.mean_diag
         lift_map = to_tensor(process.state.lift_map, run.config.device)
         lifted, residual_diags = [], []

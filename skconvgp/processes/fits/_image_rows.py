@@ -28,7 +28,7 @@ from skconvgp.processes._grown import growth_of
 from skconvgp.processes._problem import Model, Problem
 from skconvgp.processes._process import Growth, KeptLeftOut, Labels, Process
 from skconvgp.processes._run import Run, clock
-from skconvgp.processes.basis._patch_prior import PatchPrior
+from skconvgp.processes.basis._patch_basis import PatchBasis
 from skconvgp.processes.fits._feature_rows import (
     EVERY,
     FeatureRows,
@@ -85,7 +85,7 @@ class ImageReading:
     def of(
         cls,
         problem: Problem,
-        basis: PatchPrior,
+        basis: PatchBasis,
         run: Run,
         variance: str,
         generator: Generator,
@@ -119,7 +119,7 @@ class ImageReading:
         return cls(problem, images, data, keys, kept, reader, explained, *found)
 
     @property
-    def basis(self) -> PatchPrior:
+    def basis(self) -> PatchBasis:
         """The features, in the unit."""
         return self.reader.basis
 
@@ -248,8 +248,8 @@ class ImageReading:
 
 
 def _unit_of(
-    basis: PatchPrior, rows: NDArray[np.floating], weights: Tensor, run: Run
-) -> tuple[PatchPrior, float, float]:
+    basis: PatchBasis, rows: NDArray[np.floating], weights: Tensor, run: Run
+) -> tuple[PatchBasis, float, float]:
     """Return features in units of their mean variance, that, and the explained share.
 
     They are estimated from images (v, d) with weights (v,).
@@ -277,7 +277,7 @@ def _read(
     data: MergedSamples,
     of_classes: Tensor | None,
     kept: NDArray[np.intp],
-    basis: PatchPrior,
+    basis: PatchBasis,
     run: Run,
 ) -> tuple[FeatureSums | ClassSums, Tensor]:
     """Return sums over images, for a noise of 1, and features (q, r) that are kept.

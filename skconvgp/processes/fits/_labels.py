@@ -26,8 +26,8 @@ from skconvgp.processes._problem import (
 from skconvgp.processes._process import KeptLeftOut, Labels, Process
 from skconvgp.processes._run import Run, clock
 from skconvgp.processes.basis._completed import Completed
-from skconvgp.processes.basis._expansion import ExpansionPrior
-from skconvgp.processes.basis._summed import Prior
+from skconvgp.processes.basis._expansion import ExpansionBasis
+from skconvgp.processes.basis._summed import GramBasis
 from skconvgp.processes.fits._label_choice import best_model
 from skconvgp.processes.fits._label_models import LabelModel, with_variances
 from skconvgp.processes.posterior._labelled import Labelled, LabelState
@@ -53,7 +53,7 @@ class _Covariances:
 
 def fit_labelled(
     problem: Problem,
-    prior: Prior | ExpansionPrior,
+    basis: GramBasis | ExpansionBasis,
     run: Run,
     *,
     models_of: Callable[[Problem], list[LabelModel]],
@@ -70,7 +70,7 @@ def fit_labelled(
     """
     device = run.config.device
     start = clock(device)
-    covariances = _covariances(problem, prior, run, completed)
+    covariances = _covariances(problem, basis, run, completed)
     gram_seconds += clock(device) - start + (completed.seconds if completed else 0.0)
 
     start = clock(device)
@@ -82,9 +82,9 @@ def fit_labelled(
         problem,
         settings.amplitude,
         noise,
-        prior.knows_variances,
+        basis.knows_variances,
     )
-    facts += jitter_facts(posterior.jitter, posterior.least_noise, prior, run)
+    facts += jitter_facts(posterior.jitter, posterior.least_noise, basis, run)
     offset = to_numpy(model.offset)
     residual_diag = amplitude * covariances.residual_diag.to(posterior.loo_cov)
     loo_cov = with_variances(posterior.loo_cov, residual_diag)
@@ -95,7 +95,7 @@ def fit_labelled(
     else:
         by_feature = covariances.features.mT @ dual
         dual_coef = to_numpy(lift(covariances.lift_map, by_feature))
-        prior = prior.take(to_numpy(covariances.anchors))
+        basis = basis.take(to_numpy(covariances.anchors))
     state = LabelState(
         posterior.state, covariances.features, covariances.lift_map, posterior.jitter
     )
@@ -108,7 +108,7 @@ def fit_labelled(
     )
     process = Process(
         fitted,
-        prior,
+        basis,
         Labelled(
             dual_coef,
             freeze(state),
@@ -128,7 +128,7 @@ def fit_labelled(
 
 def _covariances(
     problem: Problem,
-    prior: Any,
+    basis: Any,
     run: Run,
     completed: Completed | None,
 ) -> _Covariances:
@@ -145,7 +145,7 @@ def _covariances(
             completed.gram.anchors,
             residual_diag,
         )
-    oracle = prior.cached_oracle(run)
+    oracle = basis.cached_oracle(run)
     diag, gram = oracle.diag(), oracle.gram()
     mean_diag = problem.mean_variance(diag)
     gram /= mean_diag

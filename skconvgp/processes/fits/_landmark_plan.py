@@ -10,7 +10,7 @@ from skconvgp.engine import Size
 from skconvgp.processes._plan import Plan
 from skconvgp.processes._problem import Problem, Settings
 from skconvgp.processes._run import Resources
-from skconvgp.processes.basis._prior import PlainPrior
+from skconvgp.processes.basis._plain import PlainBasis
 from skconvgp.processes.fits._coded_choice import values_of_classes
 from skconvgp.processes.fits._fits import fit_landmarks
 from skconvgp.processes.fits._label_models import LabelModel
@@ -21,7 +21,7 @@ from skconvgp.processes.fits._sums import fit_features
 def plan_landmarks(
     strategy: Any,
     variance: str,
-    prior: PlainPrior,
+    basis: PlainBasis,
     settings: Settings,
     resources: Resources,
     models_of: Callable[[Problem], list[LabelModel]],
@@ -35,7 +35,7 @@ def plan_landmarks(
         Chooses the landmarks.
     variance : {"dtc", "sor", "fitc"}
         How the variance that they do not explain is treated.
-    prior, settings, resources : object
+    basis, settings, resources : object
         As in `Planner`.
     models_of : callable
         Returns the models of labels that give each label its noise; none if all targets
@@ -43,7 +43,7 @@ def plan_landmarks(
     problem : Problem
         The problem that will be fitted.
     """
-    n, models = prior.n_samples, models_of(problem)
+    n, models = basis.n_samples, models_of(problem)
     held = strategy.n_values(n, 1.0)
     options: dict[str, Any] = {"settings": settings, "variance": variance}
     if models:
@@ -59,4 +59,4 @@ def plan_landmarks(
         options["models_of"] = models_of
     fit = partial(fit_features, **options)
     fit_at = partial(fit_landmarks, strategy, fit, resources)
-    return Plan(n, Size(held, 0, held), fit_at, prior)
+    return Plan(n, Size(held, 0, held), fit_at, basis)

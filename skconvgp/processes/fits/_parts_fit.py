@@ -42,9 +42,9 @@ from skconvgp.processes._problem import (
 from skconvgp.processes._run import Resources, Run, clock
 from skconvgp.processes.basis._inducing_sum import TermChoice, choose_inducing, terms_of
 from skconvgp.processes.basis._parts import KernelPart, MirroredPart, Part, PatchPart
-from skconvgp.processes.basis._parts_prior import PartsPrior, unit_of
-from skconvgp.processes.basis._patch_prior import PatchPrior
-from skconvgp.processes.basis._prior import KernelPrior
+from skconvgp.processes.basis._parts_basis import PartsBasis, unit_of
+from skconvgp.processes.basis._patch_basis import PatchBasis
+from skconvgp.processes.basis._plain import KernelBasis
 from skconvgp.processes.basis._views import FitView, SizedFitView, View, see
 from skconvgp.processes.fits._exact import fit_exact
 from skconvgp.processes.fits._part_weights import equal_weights, search_weights
@@ -104,25 +104,25 @@ class PartChoice:
             # Drawn, as with the same seed each time: images may come in some order.
             order = permutation(len(both), Generator().manual_seed(0))
             few = see(view, both[order[:FEW]], run.config.device, torch.float64)
-            dtype = resources.with_precision(self._prior(few), run).tile_dtype
+            dtype = resources.with_precision(self._basis(few), run).tile_dtype
             seen = _in_precision(view, both, seen, dtype, run)
             name = str(dtype).removeprefix("torch.")
-            prior = replace(self._prior(seen), dtype=name)
+            basis = replace(self._basis(seen), dtype=name)
             if is_mirrored:
-                return MirroredPart.of(view, prior, run)
-            return KernelPart(view, prior)
-        prior = self._prior(seen)
+                return MirroredPart.of(view, basis, run)
+            return KernelPart(view, basis)
+        basis = self._basis(seen)
         choices = (self.inducing,) * len(terms)
-        given = prior.images(prior.rows[first_of_each(prior.rows)])
+        given = basis.images(basis.rows[first_of_each(basis.rows)])
         inducing = choose_inducing(
-            terms_of(prior.kernel), choices, given, resources.generator()
+            terms_of(basis.kernel), choices, given, resources.generator()
         )
         used = inducing.n_features * len(images) * torch.float64.itemsize
         what = f"{inducing.n_features} features of {len(images)} images"
         remedy = "use fewer inducing patches or places."
         require_memory(used, torch.device("cpu"), what, remedy)
         features = resources.with_precision(
-            PatchPrior(inducing, prior.take(np.arange(0))), run
+            PatchBasis(inducing, basis.take(np.arange(0))), run
         )
         seen = _in_precision(view, both, seen, features.tile_dtype, run)
         return PatchPart.of(view, features, seen, is_averaged=is_mirrored, run=run)
@@ -137,12 +137,12 @@ class PartChoice:
         view, _ = self.fit_view(images[first].to(device))
         return view, see(view, images, device, images.dtype)
 
-    def _prior(self, seen: Tensor) -> KernelPrior:
+    def _basis(self, seen: Tensor) -> KernelBasis:
         """Return the kernel with images (n, c, h, w) as a view shows them."""
         channels, height, width = seen.shape[1:]
         rows, shape = to_numpy(seen.flatten(1)), (channels, height, width)
         self.kernel.check(kernel_shape(self.kernel, shape))
-        return KernelPrior(self.kernel, rows, np.arange(len(rows)), shape).resolved()
+        return KernelBasis(self.kernel, rows, np.arange(len(rows)), shape).resolved()
 
 
 class _Shown:
@@ -192,7 +192,7 @@ class PartsFit:
 
     Parameters
     ----------
-    images : KernelPrior
+    images : KernelBasis
         The training images; its kernel is not evaluated.
     choices : tuple of PartChoice
         The parts.
@@ -207,7 +207,7 @@ class PartsFit:
         Whether leave-one-out values are used after the fit.
     """
 
-    images: KernelPrior
+    images: KernelBasis
     choices: tuple[PartChoice, ...]
     settings: Settings
     weights: FloatArray | None
@@ -243,7 +243,7 @@ class PartsFit:
         route: Route,
         resources: Resources,
         problem: Problem,
-        prior: None,  # noqa: ARG002  (the parts have covariances)
+        basis: None,  # noqa: ARG002  (the parts have covariances)
         run: Run,
     ) -> Fitted:
         start, n = clock(run.config.device), len(problem.rows)
@@ -261,7 +261,7 @@ class PartsFit:
             )
         else:
             built = _only(built, used)
-        parts = PartsPrior(self.images, tuple(built.parts), weights[used] / built.units)
+        parts = PartsBasis(self.images, tuple(built.parts), weights[used] / built.units)
         process, record = fit_exact(
             problem,
             parts.with_gram(built.mixed(weights[used])),
@@ -277,7 +277,7 @@ class PartsFit:
             "is_mirrored": built.is_mirrored,
         }
         record = replace(record, report=record.report | report)
-        return Fitted(replace(process, prior=parts), record, np.arange(n))
+        return Fitted(replace(process, basis=parts), record, np.arange(n))
 
     def _chosen(
         self, problem: Problem, resources: Resources, run: Run, shown: _Shown
@@ -337,7 +337,7 @@ class PartsFit:
         y, w = run.tensor(problem.targets), run.tensor(problem.weights)
         gram, noise = built.mixed(weights), self.settings.noise
         unit = mean_variance(gram.diagonal(), w)
-        precision = PartsPrior(self.images, tuple(built.parts), built.units).precision(
+        precision = PartsBasis(self.images, tuple(built.parts), built.units).precision(
             run.config
         )
         grid, criterion = noise_grid(precision), "loo"

@@ -20,8 +20,8 @@ from skconvgp.processes.basis._inducing_sum import (
     missing_patches,
     terms_of,
 )
-from skconvgp.processes.basis._patch_prior import PatchPrior
-from skconvgp.processes.basis._prior import KernelPrior
+from skconvgp.processes.basis._patch_basis import PatchBasis
+from skconvgp.processes.basis._plain import KernelBasis
 from skconvgp.processes.fits._coded_choice import (
     SQUARE_COPIES,
     values_of_labels,
@@ -33,7 +33,7 @@ from skconvgp.processes.fits._variational_fit import Variational
 
 
 def plan_patches(
-    prior: KernelPrior,
+    basis: KernelBasis,
     settings: Settings,
     variance: str,
     choices: tuple[TermChoice, ...],
@@ -45,7 +45,7 @@ def plan_patches(
 
     Parameters
     ----------
-    prior : KernelPrior
+    basis : KernelBasis
         The kernel with the training images.
     settings : Settings
         Noise and amplitude.
@@ -60,9 +60,9 @@ def plan_patches(
     models : tuple of NoisyModel, default=()
         Candidates, if labels determine their noise.
     """
-    terms, n = terms_of(prior.kernel), prior.n_samples
+    terms, n = terms_of(basis.kernel), basis.n_samples
     # Different ones, so that weights stand for repetitions
-    images = prior.images(prior.rows[first_of_each(prior.rows)])
+    images = basis.images(basis.rows[first_of_each(basis.rows)])
     n_images = len(images)
 
     def n_values(r: int) -> int:
@@ -76,14 +76,14 @@ def plan_patches(
     choices, reason = choices_with_room(
         terms,
         choices,
-        prior.image_shape,
+        basis.image_shape,
         n_images,
         lambda r: n_values(r) * torch.float64.itemsize,
     )
     inducing = choose_inducing(terms, choices, images, resources.generator())
     r, n_matrices = inducing.n_features, "matrix"
     held = n_values(r)
-    patch_prior = PatchPrior(inducing, prior.take(np.arange(0)))
+    patch_basis = PatchBasis(inducing, basis.take(np.arange(0)))
     report = {
         "n_inducing": tuple(len(term.patches) for term in inducing.terms),
         "inducing_reason": missing_patches(inducing, choices, n_images) or reason,
@@ -94,7 +94,7 @@ def plan_patches(
         n,
         Size(held, held, 0),
         partial(_fit, settings, variance, resources, variational, models, report),
-        patch_prior,
+        patch_basis,
         remedy="lower `n_inducing` or `n_locations`.",
         user=f"The {n_matrices} of {r} features",
         dtype=torch.float64,
@@ -109,16 +109,16 @@ def _fit(
     models: tuple[NoisyModel, ...],
     report: dict[str, Any],
     problem: Problem,
-    prior: PatchPrior,
+    basis: PatchBasis,
     run: Run,
 ) -> Fitted:
     """Fit a process of patches, and perhaps a variational one from it on."""
-    prior.choice(run)  # this and the next line raise before any work
-    prior.images_at_once(run.config)
+    basis.choice(run)  # this and the next line raise before any work
+    basis.images_at_once(run.config)
     generator = resources.generator()
     process, record = fit_patches(
         problem,
-        prior,
+        basis,
         run,
         models=models,
         settings=settings,

@@ -30,7 +30,7 @@ from skconvgp.processes._process import Process
 from skconvgp.processes._run import Run, clock
 from skconvgp.processes.basis._basis import Basis
 from skconvgp.processes.basis._completed import Completed
-from skconvgp.processes.basis._patch_prior import PatchPrior
+from skconvgp.processes.basis._patch_basis import PatchBasis
 from skconvgp.processes.fits._coded_choice import solve_labels
 from skconvgp.processes.fits._held_rows import HeldReading
 from skconvgp.processes.fits._image_rows import ImageReading
@@ -47,7 +47,7 @@ Reading: TypeAlias = HeldReading | ImageReading
 
 def fit_features(
     problem: Problem,
-    prior: Basis,
+    basis: Basis,
     run: Run,
     *,
     completed: Completed,
@@ -61,7 +61,7 @@ def fit_features(
 
     Parameters
     ----------
-    problem, prior, run : object
+    problem, basis, run : object
         Problem to fit, and how the entries were computed.
     completed : Completed
         The matrix; its factor is overwritten.
@@ -79,7 +79,7 @@ def fit_features(
         Draws the reservoir; without it, no sample can be added later.
     """
     start = clock(completed.diag.device)
-    reading = HeldReading.of_completed(problem, prior, completed, variance, run)
+    reading = HeldReading.of_completed(problem, basis, completed, variance, run)
     models = [] if models_of is None else models_of(problem)
     process, record = _fit(
         reading, models, settings, least_noise, run, reservoir_generator, start
@@ -90,7 +90,7 @@ def fit_features(
 
 def fit_patches(
     problem: Problem,
-    prior: PatchPrior,
+    basis: PatchBasis,
     run: Run,
     *,
     models: Sequence[LabelModel],
@@ -102,7 +102,7 @@ def fit_patches(
 
     Parameters
     ----------
-    problem, prior, run : object
+    problem, basis, run : object
         What to fit, and how.
     models : sequence of NoisyModel
         Candidates, if labels determine their noise.
@@ -114,7 +114,7 @@ def fit_patches(
         Draws the images whose features are kept.
     """
     reading = ImageReading.of(
-        problem, prior, run, variance, generator, has_labels=bool(models)
+        problem, basis, run, variance, generator, has_labels=bool(models)
     )
     start = clock(run.config.device)
     process, record = _fit(reading, models, settings, 0.0, run, generator, start)

@@ -19,7 +19,7 @@ from skconvgp.processes._facts import BoundMoving, Fact
 from skconvgp.processes._problem import Model, Problem, Record
 from skconvgp.processes._process import KeptLeftOut, Process
 from skconvgp.processes._run import Run, clock
-from skconvgp.processes.basis._patch_prior import PatchPrior
+from skconvgp.processes.basis._patch_basis import PatchBasis
 from skconvgp.processes.fits._observations import (
     Observations,
     observe_labels,
@@ -135,7 +135,7 @@ class _Ascent:
     """Maximises the bound."""
 
     problem: Problem
-    prior: PatchPrior
+    basis: PatchBasis
     observed: Observations
     # (n,), prior variances, in units of their mean; zeros if the variance that features
     # leave out is ignored.
@@ -154,12 +154,12 @@ class _Ascent:
     ) -> _Ascent:
         """Return the ascent from a collapsed process."""
         device, first = run.config.device, observed.start
-        prior: Any = collapsed.prior
+        basis: Any = collapsed.basis
         unit = collapsed.model.mean_diag
         diag = torch.zeros(len(problem.rows), dtype=torch.float64, device=device)
         own = coefficients_of(collapsed)
         if own.variance != "sor":
-            diag = prior.variances(problem.rows, run).to(diag) / unit
+            diag = basis.variances(problem.rows, run).to(diag) / unit
         factor = to_tensor(own.state.factors[0], device, torch.float64)
         moment = factor @ factor.mT
         moment.diagonal().sub_(1.0)
@@ -168,7 +168,7 @@ class _Ascent:
         weights = to_tensor(problem.weights, device, torch.float64)
         root = first.amplitude.to(weights).sqrt()
         posterior = NaturalPosterior.near(moment, coefficients)
-        return cls(problem, prior, observed, diag, weights, root, posterior)
+        return cls(problem, basis, observed, diag, weights, root, posterior)
 
     def climb(
         self, steps: Steps, generator: Generator, run: Run
@@ -208,7 +208,7 @@ class _Ascent:
         is_judged: bool,
     ) -> _Latents:
         """Return the latent functions of a batch, given its indices (b,)."""
-        features = self.prior.features(self.problem.rows[to_numpy(batch)], run)
+        features = self.basis.features(self.problem.rows[to_numpy(batch)], run)
         features = features.to(self.diag)
         explained = features.square().sum(1)[:, None]
         rest = self.diag[batch.to(features.device), None] - explained
@@ -278,7 +278,7 @@ class _Ascent:
         loo = to_numpy(loo_mean * outputs), to_numpy(loo_var * outputs.square())
         return Process(
             model,
-            self.prior,
+            self.basis,
             CoefficientPosterior(
                 to_numpy(dual * outputs),
                 state,

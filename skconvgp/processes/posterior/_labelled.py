@@ -30,7 +30,7 @@ from skconvgp.processes._process import run_beside
 from skconvgp.processes._run import Resources, Run
 from skconvgp.processes.basis._basis import Basis, NewRows
 from skconvgp.processes.basis._feature_room import require_features
-from skconvgp.processes.basis._prior import KernelPrior
+from skconvgp.processes.basis._plain import KernelBasis
 from skconvgp.processes.fits._label_models import with_variances
 from skconvgp.processes.posterior._drawing import (
     NO_BOOTSTRAP,
@@ -181,7 +181,7 @@ class Labelled:
     def _draws(
         self,
         features: FeatureMap | None,
-        kernel: KernelPrior | None,
+        kernel: KernelBasis | None,
         basis: Basis,
         rows: NDArray[Any],
         wanted: Draws,

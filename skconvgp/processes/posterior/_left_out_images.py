@@ -23,7 +23,7 @@ from skconvgp.processes._process import (
     run_beside,
 )
 from skconvgp.processes._run import Resources, Run
-from skconvgp.processes.basis._patch_prior import PatchPrior
+from skconvgp.processes.basis._patch_basis import PatchBasis
 from skconvgp.processes.fits._feature_rows import FeatureRows, Observed
 from skconvgp.processes.posterior._coefficients import coefficients_of
 from skconvgp.processes.posterior._solutions import FeatureSolution, solution_of
@@ -124,7 +124,7 @@ class ImageRows:
 class ImageFeatures:
     """How features and prior variances of images are computed."""
 
-    basis: PatchPrior
+    basis: PatchBasis
     unit: float  # mean prior variance, by which variances are divided
     variance: str  # of what features do not explain: with "sor" it does not count
     run: Run
@@ -191,7 +191,7 @@ class PatchLeftOut(KeptLeftOut):
 
         def leave_out_at(placement: Placement) -> tuple[FloatArray, FloatArray]:
             run = run_beside(resources, placement, needed)
-            basis: Any = process.prior
+            basis: Any = process.basis
             own = basis, process.model.mean_diag, coefficients_of(process).variance
             solution = solution_of(process, placement.device)
             return ImageFeatures(*own, run).leave_out(

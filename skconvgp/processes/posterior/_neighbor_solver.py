@@ -32,7 +32,7 @@ from skconvgp.inference import (
 )
 from skconvgp.processes._run import Run
 from skconvgp.processes.basis._basis import NewRows
-from skconvgp.processes.basis._prior import PlainPrior
+from skconvgp.processes.basis._plain import PlainBasis
 
 BEYOND = 1.0001  # radius in units of the farthest neighbour, if no sample is beyond
 
@@ -63,7 +63,7 @@ class LocalPosterior:
 class NeighborSolver:
     """Training samples, with their neighbourhoods and the posteriors given these."""
 
-    prior: PlainPrior
+    basis: PlainBasis
     localization: Localization  # says which samples are near
     targets: FloatArray  # (n, c), scaled targets
     weights: FloatArray  # (n,), sample weights
@@ -77,17 +77,17 @@ class NeighborSolver:
         rows = samples.rows
         shape, k = (len(rows), len(self.targets)), self.n_neighbors
         budget = self.run.config.memory_budget
-        prior = self.prior.kernel_prior
-        if prior is not None:
-            oracle = prior.oracle(self.run, self.label)
+        basis = self.basis.kernel_basis
+        if basis is not None:
+            oracle = basis.oracle(self.run, self.label)
             new = rows_to_tensor(rows).__getitem__
             found = nearest(self._similarities(new), shape, self.n_searched, budget)
             near, weights = self._weighed(found, new)
-            images = prior.images(rows)
+            images = basis.images(rows)
             grams = kernel_neighborhoods(oracle, images.__getitem__, near)
             return Neighborhoods(near, grams, weights)
-        matrix: Any = self.prior.oracle(self.run, self.label)
-        columns = self.prior.indices
+        matrix: Any = self.basis.oracle(self.run, self.label)
+        columns = self.basis.indices
 
         def cross(part: slice) -> Tensor:
             return rows_to_tensor(rows[part][:, columns])
@@ -110,10 +110,10 @@ class NeighborSolver:
             indices=indices,
             only_earlier=only_earlier,
         )
-        prior = self.prior.kernel_prior
-        if prior is not None:
-            oracle = prior.oracle(self.run, "fit")
-            points, images = rows_to_tensor(prior.rows), oracle.images
+        basis = self.basis.kernel_basis
+        if basis is not None:
+            oracle = basis.oracle(self.run, "fit")
+            points, images = rows_to_tensor(basis.rows), oracle.images
 
             def new(part: slice) -> Tensor:
                 return points[indices[part]]
@@ -123,7 +123,7 @@ class NeighborSolver:
                 oracle, lambda part: images[indices[part]], near
             )
             return Neighborhoods(near, grams, weights)
-        matrix: Any = self.prior.oracle(self.run, "fit")
+        matrix: Any = self.basis.oracle(self.run, "fit")
 
         def cross(part: slice) -> Tensor:
             block: Tensor = matrix.block(indices[part], None)
@@ -221,8 +221,8 @@ class NeighborSolver:
 
     @property
     def _points(self) -> Tensor:
-        assert self.prior.rows is not None
-        return rows_to_tensor(self.prior.rows)
+        assert self.basis.rows is not None
+        return rows_to_tensor(self.basis.rows)
 
     def _similarities(
         self, new: Callable[[slice], Tensor]

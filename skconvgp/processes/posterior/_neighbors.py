@@ -44,7 +44,7 @@ from skconvgp.processes._problem import (
 from skconvgp.processes._process import CLIP_TOLERANCE, LeftOutValues
 from skconvgp.processes._run import Resources, Run, clock
 from skconvgp.processes.basis._basis import NewRows
-from skconvgp.processes.basis._prior import PlainPrior
+from skconvgp.processes.basis._plain import PlainBasis
 from skconvgp.processes.posterior._drawing import NO_BOOTSTRAP, NO_PATHWISE
 from skconvgp.processes.posterior._neighbor_solver import Neighborhoods, NeighborSolver
 from skconvgp.processes.posterior._posterior import Draws
@@ -61,7 +61,7 @@ class NeighborProcess:
     """A process that predicts each sample from its nearest neighbours."""
 
     model: Model  # targets, noise, amplitude; its evidence is computed on demand
-    prior: PlainPrior  # covariances with all training samples
+    basis: PlainBasis  # covariances with all training samples
     localization: Localization  # says which samples are near
     # (n,), index of the distinct input of each sample.
     inputs: NDArray[np.intp]
@@ -153,7 +153,7 @@ class NeighborProcess:
     def _solver(self, run: Run, label: str = "fit") -> NeighborSolver:
         model = self.model
         return NeighborSolver(
-            self.prior,
+            self.basis,
             self.localization,
             model.targets,
             model.weights,
@@ -179,7 +179,7 @@ class _Chosen:
 def fit_neighbors(
     localization: Localization,
     problem: Problem,
-    prior: PlainPrior,
+    basis: PlainBasis,
     settings: Settings,
     run: Run,
     generator: Callable[[], Generator],
@@ -187,9 +187,9 @@ def fit_neighbors(
     """Keep the samples; choose noise and amplitude on samples that are left out."""
     device = run.config.device
     start = clock(device)
-    mean_diag = problem.mean_variance(prior.oracle(run, "fit").diag())
+    mean_diag = problem.mean_variance(basis.oracle(run, "fit").diag())
     solver = NeighborSolver(
-        prior,
+        basis,
         localization,
         problem.targets,
         problem.weights,
@@ -202,7 +202,7 @@ def fit_neighbors(
     noise = settings.noise
     require_finite_noise((1.0 if isinstance(noise, str) else noise) / w)
     if isinstance(noise, str) or amplitude is None or problem.codes is not None:
-        chosen = _choose(solver, noise, amplitude, prior, generator())
+        chosen = _choose(solver, noise, amplitude, basis, generator())
     else:
         chosen = _Chosen(noise, amplitude)
     n = len(y)
@@ -219,17 +219,17 @@ def fit_neighbors(
         "observed_fraction": min(1.0, n_pairs / entries(n)),
     }
     least_noise = float((chosen.noise / w).min())
-    facts = jitter_facts(chosen.jitter, least_noise, prior, run)
+    facts = jitter_facts(chosen.jitter, least_noise, basis, run)
     record = Record(n_pairs, clock(device) - start, 0.0, report, facts)
     inputs = to_numpy(problem.inputs.of)
-    process = NeighborProcess(model, prior, localization, inputs, chosen.loo_subset)
+    process = NeighborProcess(model, basis, localization, inputs, chosen.loo_subset)
     return process, record
 
 
 def left_out_neighborhoods(
     localization: Localization,
     problem: Problem,
-    prior: PlainPrior,
+    basis: PlainBasis,
     run: Run,
     generator: Generator,
 ) -> tuple[Tensor, Neighborhoods, Tensor]:
@@ -238,7 +238,7 @@ def left_out_neighborhoods(
     The last (m, k) is True for neighbours whose input is the sample's own.
     """
     solver = NeighborSolver(
-        prior,
+        basis,
         localization,
         problem.targets,
         problem.weights,
@@ -261,7 +261,7 @@ def _choose(
     solver: NeighborSolver,
     noise: float | str,
     amplitude: Tensor | None,
-    prior: PlainPrior,
+    basis: PlainBasis,
     generator: Generator,
 ) -> _Chosen:
     """Return noise and amplitude, and predictions of samples that were left out."""
@@ -271,7 +271,7 @@ def _choose(
     m, k = around.neighbors.shape
     jitter = 0.0
     if isinstance(noise, str):
-        noises = y.new_tensor(noise_grid(prior.precision(solver.run.config)))
+        noises = y.new_tensor(noise_grid(basis.precision(solver.run.config)))
         mean, var = solver.solve_for_noises(around, noises)
     else:
         noises = y.new_tensor([noise])
@@ -305,7 +305,7 @@ def _evidence(solver: NeighborSolver, noise: float, amplitude: Tensor) -> Tensor
     """
     y, w = solver.observations()
     first = int_range(solver.n_searched)
-    oracle = solver.prior.oracle(solver.run, "fit")
+    oracle = solver.basis.oracle(solver.run, "fit")
     gram = oracle.block(first, first) / solver.mean_diag
     state = Cholesky().init(DenseGram(gram), noise / w[first])
     quadratic = Cholesky().half_solve(state, y[first]).square().sum(0)

@@ -223,7 +223,7 @@ class SolvedLeftOut:
 
         def left_out_at(placement: Placement) -> LeaveOneOut:
             run = resources.run(placement)
-            posterior = _solved(process).at(process.prior, run)
+            posterior = _solved(process).at(process.basis, run)
             solver, state = posterior.solver, posterior.state
             on_device = indices.to(placement.device)
             inputs = self._equal_inputs(process, placement.device)
@@ -288,7 +288,7 @@ class SolvedLeftOut:
         self, process: Process, loo: LeaveOneOut, indices: Tensor
     ) -> LeaveOneOut:
         """Add the variance that the matrix lacks, and that new samples have."""
-        residual_diag = process.prior.left_out_diag
+        residual_diag = process.basis.left_out_diag
         if residual_diag is None:
             return loo
         of_samples, var = residual_diag[to_numpy(indices)], loo.var

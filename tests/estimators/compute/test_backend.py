@@ -42,7 +42,7 @@ CPU = torch.device("cpu")
 MISSING = "the compiled extension was left at home"
 WINDOWS = PatchKernel(patch_size=3, location_lengthscale=None)
 CHOOSERS = [
-    "processes.basis._prior.choose_backend",
+    "processes.basis._plain.choose_backend",
 ]
 CHOOSERS += ["estimators.settings._compute.choose_backend"]
 

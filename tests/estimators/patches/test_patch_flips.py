@@ -40,7 +40,7 @@ def flipped(X):
 
 def inducing_of(kernel, X, **settings):
     gp = PatchGPRegressor(kernel, **(PLAIN | settings)).fit(X, targets(len(X)))
-    return gp._process.prior.inducing.in_units(1.0)
+    return gp._process.basis.inducing.in_units(1.0)
 
 
 def features(inducing, X):

@@ -99,7 +99,7 @@ def test_products_of_features_are_those_of_the_terms():
     X, Z = images(), given_patches()
     gp = fitted(two_sizes(), inducing=Z, n_locations=[2, "auto", (2, 1)])
     unit = gram_diag(two_sizes(), X[:N], dtype="float64").mean()
-    inducing = gp._process.prior.inducing
+    inducing = gp._process.basis.inducing
     given = torch.as_tensor(X)
     F = inducing.features(given, backend="torch", dtype=torch.float64).numpy()
     small, no_places, large = gp.locations_
@@ -119,7 +119,7 @@ def test_prior_variances_are_those_of_the_kernel(other):
         + 0.2 * other
     )
     gp = fitted(kernel, n_inducing=5)
-    variances = gp._process.prior.inducing.variances(torch.as_tensor(X), "torch")
+    variances = gp._process.basis.inducing.variances(torch.as_tensor(X), "torch")
     dense = np.diag(gram_matrix(kernel, X, dtype="float64"))
     np.testing.assert_allclose(variances.numpy(), dense, rtol=1e-10)
 

@@ -102,7 +102,7 @@ def explained(X, Z, places, stride=1, length=None, weights=None):
 
 def features_of(gp, X):
     """Return features of images by a fitted estimator, for its mean variance."""
-    inducing = gp._process.prior.inducing
+    inducing = gp._process.basis.inducing
     found = inducing.features(torch.as_tensor(X), backend="torch", dtype=torch.float64)
     return found.numpy()
 

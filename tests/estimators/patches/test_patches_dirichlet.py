@@ -9,7 +9,7 @@ from skconvgp import ConvNetGPClassifier, PatchGPClassifier, gram_matrix
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import PatchKernel, rbf
 from skconvgp.likelihoods import Beta, Dirichlet, Targets
-from skconvgp.processes.basis import _patch_prior
+from skconvgp.processes.basis import _patch_basis
 from skconvgp.processes.fits import _coded_choice, _growing, _image_rows, _patches
 from tests.helpers.estimators import all_digits
 
@@ -242,7 +242,7 @@ def test_sums_in_single_precision(monkeypatch):
     X, y = digits(200)
     exact = classifier(**GIVEN).fit(X, y)
     monkeypatch.setattr(_image_rows, "MANY_IMAGES", 100)
-    monkeypatch.setattr(_patch_prior, "MOST_ROWS", 64)
+    monkeypatch.setattr(_patch_basis, "MOST_ROWS", 64)
     gp = classifier(**GIVEN).fit(X, y)
     for found, wanted in zip(
         gp.predict_latent(X, return_std=True),

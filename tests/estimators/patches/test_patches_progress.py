@@ -7,7 +7,7 @@ import pytest
 
 from skconvgp import PatchGPClassifier, PatchGPRegressor
 from skconvgp.kernels import PatchKernel, rbf
-from skconvgp.processes.basis import _patch_prior
+from skconvgp.processes.basis import _patch_basis
 from skconvgp.processes.fits import _image_rows
 from tests.helpers.batches import twice
 from tests.helpers.estimators import digits
@@ -33,7 +33,7 @@ def shown(capfd):
 def small_blocks(monkeypatch):
     """Show a line for each block, of ten images; keep twenty."""
     monkeypatch.setattr("skconvgp.estimators.compute._progress.INTERVAL", 0.0)
-    monkeypatch.setattr(_patch_prior, "MOST_ROWS", 10)
+    monkeypatch.setattr(_patch_basis, "MOST_ROWS", 10)
     monkeypatch.setattr(_image_rows, "KEPT_IMAGES", 20)
 
 

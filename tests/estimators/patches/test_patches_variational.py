@@ -105,9 +105,9 @@ def test_the_posterior_is_the_maximum_of_the_bound(variance):
         variance=variance,
         **FULL,
     ).fit(X, y)
-    prior, unit = gp._process.prior, gp._process.model.mean_diag
+    basis, unit = gp._process.basis, gp._process.model.mean_diag
     run = gp._resources().run(Placement(torch.device("cpu")))
-    features = np.sqrt(amplitude) * prior.features(X.reshape(30, -1), run).numpy()
+    features = np.sqrt(amplitude) * basis.features(X.reshape(30, -1), run).numpy()
     diag = amplitude / unit * gram_diag(gp.kernel_, X, dtype="float64")
     left_out = diag - (features**2).sum(1) if variance == "dtc" else np.zeros(30)
     nodes, shares = np.polynomial.hermite.hermgauss(80)

@@ -1,4 +1,4 @@
-"""PartsPrior: the weighted sum of parts, each of them in its unit."""
+"""PartsBasis: the weighted sum of parts, each of them in its unit."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from skconvgp.engine import MatrixOracle, slices, stream_rows, to_numpy
 from skconvgp.processes._run import Run
 from skconvgp.processes.basis._basis import Basis, BasisReport, NewRows, Stream
 from skconvgp.processes.basis._parts import Part
-from skconvgp.processes.basis._prior import KernelPrior, report_of
+from skconvgp.processes.basis._plain import KernelBasis, report_of
 from skconvgp.processes.basis._views import require_slopes
 
 
 @dataclass(frozen=True)
-class PartsPrior(Basis):
+class PartsBasis(Basis):
     """The weighted sum of parts."""
 
     # The training images as they were given; its kernel is not evaluated.
-    images: KernelPrior
+    images: KernelBasis
     parts: tuple[Part, ...]
     factors: FloatArray  # (p,), weight of each part, divided by its unit
     computed: Tensor | None = None  # (n, n), the Gram matrix, during a fit
@@ -37,9 +37,9 @@ class PartsPrior(Basis):
         return self.images.n_samples
 
     @property
-    def kernel_prior(self) -> KernelPrior:
+    def kernel_basis(self) -> KernelBasis:
         """The kernel of the first part."""
-        return self.parts[0].kernel_prior
+        return self.parts[0].kernel_basis
 
     @property
     def pool(self) -> int:
@@ -59,7 +59,7 @@ class PartsPrior(Basis):
     @property
     def tile_dtype(self) -> torch.dtype:
         """Coarsest precision of tiles and of features."""
-        dtypes = [part.kernel_prior.tile_dtype for part in self.parts]
+        dtypes = [part.kernel_basis.tile_dtype for part in self.parts]
         return torch.float32 if torch.float32 in dtypes else torch.float64
 
     def precision(self, config: ComputeConfig) -> torch.dtype:
@@ -73,7 +73,7 @@ class PartsPrior(Basis):
         return max(choices, key=lambda one: one.name == "torch")
 
     def with_gram(self, gram: Tensor) -> Self:
-        """Return the prior with its Gram matrix, for a fit."""
+        """Return the basis with its Gram matrix, for a fit."""
         return replace(self, computed=gram)
 
     def cached_oracle(self, run: Run) -> MatrixOracle:
@@ -83,7 +83,7 @@ class PartsPrior(Basis):
 
     def report(self, run: Run) -> BasisReport:
         """Return the backend of the slowest part, and the precision of the first."""
-        first = self.parts[0].kernel_prior
+        first = self.parts[0].kernel_basis
         return report_of(self.choice(run), first.tile_dtype)
 
     def stream(

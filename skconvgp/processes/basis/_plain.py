@@ -1,6 +1,6 @@
 """Priors: covariances of training samples with each other and with new ones.
 
-`KernelPrior` evaluates a kernel, and `MatrixPrior` reads a given matrix.
+`KernelBasis` evaluates a kernel, and `MatrixBasis` reads a given matrix.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from skconvgp.processes.basis._basis import Basis, BasisReport, NewRows, Stream
 
 
 @dataclass(frozen=True)
-class KernelPrior(Basis):
+class KernelBasis(Basis):
     """A kernel, with the samples whose covariances with new ones are computed."""
 
     kernel: Kernel
@@ -56,12 +56,12 @@ class KernelPrior(Basis):
     is_kernel: ClassVar[bool] = True
 
     @property
-    def kernel_prior(self) -> Self:
+    def kernel_basis(self) -> Self:
         """Itself."""
         return self
 
     @property
-    def compared(self) -> tuple[KernelPrior, ...]:
+    def compared(self) -> tuple[KernelBasis, ...]:
         """Itself."""
         return (self,)
 
@@ -108,15 +108,15 @@ class KernelPrior(Basis):
         return pool_images(rows_to_images(rows, shape), self.pool)
 
     def take(self, indices: NDArray[np.intp]) -> Self:
-        """Return the prior of the samples at these indices."""
+        """Return the basis of the samples at these indices."""
         return replace(self, rows=self.rows[indices], indices=self.indices[indices])
 
     def select(self, indices: NDArray[np.intp]) -> Self:
-        """Return the prior of the samples at these indices, for a fit to them."""
+        """Return the basis of the samples at these indices, for a fit to them."""
         return self.take(indices)
 
     def resolved(self) -> Self:
-        """Return the prior with settings of the kernel computed from the samples."""
+        """Return the basis with settings of the kernel computed from the samples."""
         kernel = copy.deepcopy(self.kernel).resolve(self.images())
         return replace(self, kernel=kernel)
 
@@ -173,11 +173,11 @@ class KernelPrior(Basis):
     ) -> Tensor:
         """Return covariances (n1, n1) of other samples, by the kernel."""
         other = replace(self, rows=rows, dtype=dtype or self.dtype)
-        return other.oracle(run, "prior").gram()
+        return other.oracle(run, "basis").gram()
 
     def covariance(self, rows: NDArray[Any], run: Run, unit: float) -> Tensor:
         """Return covariances (n1, n1) of new samples with each other, in a unit."""
-        return self._oracle(run, "prior", self.images(rows)).gram() / unit
+        return self._oracle(run, "basis", self.images(rows)).gram() / unit
 
     def pull(self, rows: NDArray[Any], sums: FloatArray, run: Run) -> FloatArray:
         """Return derivatives (n1, d) by new samples of sums over covariances."""
@@ -219,7 +219,7 @@ class KernelPrior(Basis):
 
 
 @dataclass(frozen=True)
-class MatrixPrior(Basis):
+class MatrixBasis(Basis):
     """A given matrix."""
 
     # (n, n), the Gram matrix of the samples; None after the fit, if predictions do not
@@ -249,7 +249,7 @@ class MatrixPrior(Basis):
         """None, as there are no tiles."""
 
     def take(self, indices: NDArray[np.intp]) -> Self:
-        """Return the prior of the samples at these indices, for predictions."""
+        """Return the basis of the samples at these indices, for predictions."""
         return replace(self, rows=None, indices=self.indices[indices])
 
     @property
@@ -259,11 +259,11 @@ class MatrixPrior(Basis):
         return self.rows
 
     def after_fit(self) -> Self:
-        """Return the prior without the matrix: then a pickle is small."""
+        """Return the basis without the matrix: then a pickle is small."""
         return replace(self, rows=None)
 
     def select(self, indices: NDArray[np.intp]) -> Self:
-        """Return the prior of the samples at these indices, for a fit to them."""
+        """Return the basis of the samples at these indices, for a fit to them."""
         both = self.matrix[np.ix_(indices, indices)]
         return replace(self, rows=both, indices=self.indices[indices])
 
@@ -314,8 +314,8 @@ class MatrixPrior(Basis):
         )
 
 
-# Estimators make a plain prior; planning may turn it into a sum.
-PlainPrior: TypeAlias = KernelPrior | MatrixPrior
+# Estimators make a plain basis; planning may turn it into a sum.
+PlainBasis: TypeAlias = KernelBasis | MatrixBasis
 
 
 def report_of(

@@ -1,4 +1,4 @@
-"""PatchPrior: a prior whose covariances are products of the features of patches."""
+"""PatchBasis: a basis whose covariances are products of the features of patches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from skconvgp.kernels import Kernel
 from skconvgp.processes._run import Run
 from skconvgp.processes.basis._basis import Basis, BasisReport, NewRows, Stream
 from skconvgp.processes.basis._inducing import Inducing
-from skconvgp.processes.basis._prior import KernelPrior, report_of
+from skconvgp.processes.basis._plain import KernelBasis, report_of
 
 MOST_IMAGES = 32  # whose patches a worker holds at once
 COPIES = 3  # of patches, of pairs of patches and of features, temporaries included
@@ -28,19 +28,19 @@ MOST_ROWS = 1024  # of features that are held at once
 
 
 @dataclass(frozen=True)
-class PatchPrior(Basis):
+class PatchBasis(Basis):
     """Features of images, which stand for covariances with inducing variables.
 
     Parameters
     ----------
     inducing : Inducing
         Gives the features.
-    exact : KernelPrior
+    exact : KernelBasis
         The kernel, for prior variances and covariances of new samples.
     """
 
     inducing: Inducing
-    exact: KernelPrior
+    exact: KernelBasis
 
     is_projection: ClassVar[bool] = True  # of the kernel, in exact arithmetic
     gives_features: ClassVar[bool] = True
@@ -57,7 +57,7 @@ class PatchPrior(Basis):
         return self.inducing.n_features
 
     @property
-    def kernel_prior(self) -> KernelPrior:
+    def kernel_basis(self) -> KernelBasis:
         """The kernel, without samples."""
         return self.exact
 
@@ -67,7 +67,7 @@ class PatchPrior(Basis):
         return self.exact.tile_dtype
 
     def with_dtype(self, dtype: str) -> Self:
-        """Return the prior with another precision of features."""
+        """Return the basis with another precision of features."""
         return replace(self, exact=replace(self.exact, dtype=dtype))
 
     def choice(self, run: Run) -> ResponsesChoice:
