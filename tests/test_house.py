@@ -32,7 +32,7 @@ MOST_NETWORKS_BUILT = 1  # before it
 MOST_HIDDEN_IMPORTS = 0  # under TYPE_CHECKING, below `display`; 0
 MOST_ASSERTS = 20  # in processes
 # Rounded up to fifties. To end with 9 % less in all, 14 % and 23 % less on the floors.
-MOST_LINES = {"": 32_700, "estimators/": 8_050, "processes/": 5_850}
+MOST_LINES = {"": 33_000, "estimators/": 8_050, "processes/": 5_850}
 MOST_FILES_IN_CIRCLES = 0  # of imports, on the two floors; 0
 MOST_FLAT_TESTS = 39  # files beside each other in tests/estimators; at most 45
 SLACK = 0.03  # that a number may lie below its ceiling

@@ -1,5 +1,6 @@
-"""Small data sets, for examples, tests and benchmarks."""
+"""Small data sets for examples, tests and benchmarks, and pictures of the user."""
 
+from skconvgp.datasets._folder import load_image_folder
 from skconvgp.datasets._generated import (
     make_doppler,
     make_rectangles,
@@ -13,6 +14,7 @@ __all__ = [
     "fetch_cifar10",
     "fetch_mnist",
     "load_digits_images",
+    "load_image_folder",
     "load_uci",
     "make_doppler",
     "make_rectangles",

@@ -33,12 +33,20 @@ def host_samples(X: Any) -> Any:
     if holds_pictures(X):
         return stack_pictures(X)
     X = host_values(X, "X")
-    if isinstance(X, list | tuple) and X and isinstance(X[0], str | PathLike):
-        raise ValueError(
-            f"X[0] is {X[0]!r}: if these are files of pictures, open them, as by "
-            "[PIL.Image.open(path) for path in X]."
-        )
+    _require_no_paths(X)
     return _stacked(X) if isinstance(X, list | tuple) else X
+
+
+def _require_no_paths(X: Any) -> None:
+    """Raise if samples are texts or paths: a single one, a sequence or a column."""
+    is_column = isinstance(X, list | tuple) or len(getattr(X, "shape", ())) == 1
+    first = next(iter(X), None) if is_column else X
+    if isinstance(first, str | PathLike):
+        raise ValueError(  # noqa: TRY004  (of what it holds)
+            f"X names {first!r}: files of pictures are read by ReadImages(size=32) of "
+            "skconvgp.transforms, as the first step of a pipeline, or by "
+            "load_image_folder of skconvgp.datasets."
+        )
 
 
 def images_to_rows(X: Any) -> tuple[Any, ImageShape | None]:
@@ -84,7 +92,7 @@ def _of_different_sizes(samples: Any) -> str:
     listed = ", ".join(f"X[{i}] has shape {shape!r}" for shape, i in each)
     return (
         f"X holds samples of different sizes ({listed}): bring images to one height, "
-        "width and number of channels, and rows to one length."
+        "width and number of channels, as ReadImages reads files; rows to one length."
     )
 
 

@@ -70,6 +70,7 @@ def _pixels(index: int, picture: Any) -> NDArray[Any]:
         if mode not in AS_THEY_ARE:
             for step in CONVERSIONS.get(mode, ("RGB",)):
                 converted = converted.convert(step)
+        converted.load()  # as older versions of Pillow hide errors from NumPy
         pixels = np.asarray(converted)
     except UNREADABLE as error:
         raise ValueError(
@@ -88,5 +89,5 @@ def _of_several_kinds(pictures: Sequence[Any], indices: list[int]) -> str:
     )
     return (
         f"X holds pictures of different sizes or modes ({told}): bring them to one, as "
-        "by picture.convert('RGB').resize((32, 32))."
+        "by picture.convert('RGB').resize((32, 32)), or read their files by ReadImages."
     )

@@ -114,6 +114,8 @@ _CLASSES += [getattr(image_maps, name) for name in image_maps.__all__]
 _TRANSFORMERS = [
     "skconvgp.transforms._channels.ChannelScaler",
     "skconvgp.transforms._channels.ChannelWhitening",
+    "skconvgp.transforms._files.PictureReader",
+    "skconvgp.transforms._reading.ReadImages",
     "skconvgp.transforms._scattering.ScatteringTransform",
     "skconvgp.transforms._whole.ContrastNormalization",
     "skconvgp.transforms._whole.Downsample",

@@ -1,6 +1,7 @@
-"""Transformers of images: images in, images out."""
+"""Transformers of images, and of files of pictures: images out."""
 
 from skconvgp.transforms._channels import ChannelScaler, ChannelWhitening
+from skconvgp.transforms._reading import ReadImages
 from skconvgp.transforms._scattering import ScatteringTransform
 from skconvgp.transforms._whole import (
     ContrastNormalization,
@@ -13,6 +14,7 @@ __all__ = [
     "ChannelWhitening",
     "ContrastNormalization",
     "Downsample",
+    "ReadImages",
     "ScatteringTransform",
     "ZCAWhitening",
 ]

@@ -45,6 +45,7 @@ __all__ = [
     "ImageMap",
     "ImageTransformer",
     "InvertibleTransformer",
+    "as_wanted",
     "require_not_negative",
 ]
 
@@ -120,8 +121,7 @@ class ImageTransformer(TransformerMixin, BaseEstimator):
         rows = read_new(self, X)
         held = self.map_.n_values(self.image_shape_)
         images = self._apply(self.map_, rows, self.image_shape_, held)
-        wants_frame = _get_output_config("transform", self)["dense"] != "default"
-        return _as_rows(images) if wants_frame or self._are_pixels(X) else images
+        return _as_rows(images) if self._are_pixels(X) else as_wanted(self, images)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return the names of the columns of a data frame.
@@ -264,6 +264,12 @@ class InvertibleTransformer(ImageTransformer):
         held = self.map_.n_values(self.output_shape_)
         images = self._apply(self.map_.inverse, rows, self.output_shape_, held)
         return _as_rows(images) if self._are_pixels(X) else images
+
+
+def as_wanted(transformer: Any, images: NDArray[Any]) -> NDArray[Any]:
+    """Return images, or rows where a transformer is to return a data frame."""
+    wants_frame = _get_output_config("transform", transformer)["dense"] != "default"
+    return _as_rows(images) if wants_frame else images
 
 
 def _as_rows(images: NDArray[Any]) -> NDArray[Any]:

@@ -14,6 +14,7 @@ from skconvgp import (
     BinaryEncoder,
     ConvNetGPClassifier,
     ConvNetGPRegressor,
+    ImageClassifier,
     KernelEnsembleClassifier,
     gram_diag,
     gram_gradient,
@@ -22,6 +23,7 @@ from skconvgp import (
     metrics,
 )
 from skconvgp.kernels import rbf
+from skconvgp.transforms import ScatteringTransform
 from tests.helpers.estimators import digits, tiny_network, wave
 from tests.helpers.public import CASES, CLASSES, as_arrays, fitted_and_results
 
@@ -300,9 +302,36 @@ def test_tensors_without_numbers_in_memory_are_refused(spoil):
 
 
 @pytest.mark.parametrize("first", ["photos/one.png", Path("photos/one.png")])
-def test_paths_are_to_be_opened(first):
-    with pytest.raises(ValueError, match=r"one\.png.*: if .*PIL\.Image\.open\(path\)"):
-        ConvNetGPClassifier(rbf()).fit([first, first], [0, 1])
+@pytest.mark.parametrize(
+    "hold",
+    [
+        list,
+        tuple,
+        np.array,
+        lambda X: np.array(X, dtype=object),
+        lambda X: pd.Series(X, index=[7, 8]),
+        lambda X: pl.Series(list(map(str, X))),
+    ],
+    ids=["list", "tuple", "array", "objects", "column", "polars"],
+)
+def test_paths_are_to_be_read(first, hold):
+    X = hold([first, first])
+    fitted = ConvNetGPClassifier(rbf()).fit([[0.0], [1.0]], [0, 1])
+    for call in (
+        lambda: ImageClassifier().fit(X, [0, 1]),
+        lambda: fitted.predict(X),
+        lambda: ScatteringTransform().fit(X),
+        lambda: gram_matrix(rbf(1.0), X),
+    ):
+        with pytest.raises(
+            ValueError, match=r"^X names .*one\.png.*: files .*ReadImages"
+        ):
+            call()
+
+
+def test_a_path_alone_is_to_be_read():
+    with pytest.raises(ValueError, match=r"^X names 'photos': .*load_image_folder"):
+        ConvNetGPClassifier(rbf()).fit("photos", [0, 1])
 
 
 def test_columns_of_targets_have_names_of_their_own():

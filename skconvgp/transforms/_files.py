@@ -1,0 +1,222 @@
+"""Files of pictures become images; the only import of Pillow."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skconvgp._settings import is_int
+from skconvgp._typing import ImageShape
+from skconvgp.estimators.settings._checks import (
+    AUTO,
+    Given,
+    UnfitError,
+    as_positive,
+    word_of,
+)
+
+__all__ = ["PictureReader", "paths_in"]
+
+GREY, COLOURED = "L", "RGB"  # in Pillow's words
+# Modes of files that hold grey levels, and those of more than 8 bits. Files of 16 bits
+# are also read as "I", the mode of 32 bits.
+GREYS = ("1", "L", "LA", "I", "F", "I;16", "I;16B", "I;16L", "I;16N")
+DEEP = ("I", "F", "I;16", "I;16B", "I;16L", "I;16N")
+BYTE_MAX, WORD_MAX = 255, 65535
+RESIZES = ("pad", "crop", "stretch")
+# JPEG files are decoded at a half, a quarter or an eighth of their size where these
+# have so many times the wanted pixels a side: 3 times as fast for large photographs.
+SPARE = 4
+MOST_NAMED = 100
+
+
+@dataclass(frozen=True)
+class PictureReader:
+    """Reads files of pictures as images of one size, all grey or all in colour."""
+
+    size: tuple[int, int]  # height and width
+    resize: str  # one of RESIZES
+    mode: str  # GREY or COLOURED
+    background: float  # grey level behind pixels that are not opaque
+    padding: float  # grey level beside a picture
+
+    @classmethod
+    def of(cls, given: Given, paths: Sequence[str]) -> Self:
+        """Return the reader that settings ask for; files decide about "auto"."""
+        size = given.read("size", _as_size)
+        resize = given.read("resize", word_of(RESIZES))
+        mode = given.read("mode", word_of((AUTO, GREY, COLOURED)))
+        levels = [
+            given.read(name, as_positive, allows_zero=True, most=1.0)
+            for name in ("background", "padding")
+        ]
+        common = _common_mode(paths)
+        return cls(size, resize, common if mode == AUTO else mode, *levels)
+
+    @property
+    def image_shape(self) -> ImageShape:
+        """Shape (c, h, w) of an image."""
+        return (1 if self.mode == GREY else 3, *self.size)
+
+    def read(self, paths: Sequence[str]) -> NDArray[np.float32]:
+        """Return images (n, c, h, w); raise an error that names unreadable files."""
+        images = np.empty((len(paths), *self.image_shape), np.float32)
+
+        def read_one(index: int, picture: Any) -> None:
+            self._draw(_levels(picture, self.mode, self.background), images[index])
+
+        # Both sides, as a camera may have turned the picture.
+        bound = SPARE * max(self.size)
+        _require_none(_faults(paths, read_one, bound), len(paths))
+        return images
+
+    def _draw(self, picture: Any, image: NDArray[np.float32]) -> None:
+        """Fill an image (c, h, w) with a picture of bytes or of floats."""
+        (height, width), (wide, high) = self.size, picture.size
+        inner, box = (width, height), (0.0, 0.0, wide, high)
+        if self.resize == "crop":
+            ratio = min(wide / width, high / height)
+            left, top = (wide - ratio * width) / 2, (high - ratio * height) / 2
+            box = (left, top, wide - left, high - top)
+        elif self.resize == "pad":
+            ratio = min(width / wide, height / high)
+            inner = max(1, round(ratio * wide)), max(1, round(ratio * high))
+        resized = picture.resize(inner, _pillow().Image.Resampling.BILINEAR, box)
+        pixels = np.asarray(resized)
+        pixels = pixels[None] if pixels.ndim == 2 else np.moveaxis(pixels, -1, 0)
+        image[...] = self.padding
+        left, top = (width - inner[0]) // 2, (height - inner[1]) // 2
+        inside = image[:, top : top + inner[1], left : left + inner[0]]
+        np.divide(pixels, 1 if picture.mode == "F" else BYTE_MAX, out=inside)
+
+
+def paths_in(X: Any) -> list[str]:
+    """Return the paths of files that are given as samples."""
+    if isinstance(X, str | os.PathLike):
+        raise ValueError(  # noqa: TRY004  (as of all samples)
+            f"X is a single path: pass [{X!r}], a list of one path."
+        )
+    shape = getattr(X, "shape", None)
+    if not isinstance(X, list | tuple) and (shape is None or len(shape) != 1):
+        got = type(X).__name__ if shape is None else f"an array of shape {shape!r}"
+        raise ValueError(
+            f"X must be a list, an array or a column of paths of files, got {got}: of "
+            "a data frame pass the column of paths, as X['file']."
+        )
+    paths = list(X)
+    if not paths:
+        raise ValueError("X holds no paths of files: pass at least one.")
+    for i, path in enumerate(paths):
+        if not isinstance(path, str | os.PathLike):
+            raise ValueError(  # noqa: TRY004
+                f"X must hold paths of files, str or pathlib.Path, and X[{i}] is "
+                f"{type(path).__name__}. Images that are in memory need no reading."
+            )
+    return [os.fspath(path) for path in paths]
+
+
+def _as_size(size: object) -> tuple[int, int]:
+    """Return height and width."""
+    sides = tuple(size) if isinstance(size, tuple | list) else (size, size)
+    if len(sides) != 2 or not all(map(is_int, sides)):
+        raise UnfitError("an int >= 1 or two of them, (height, width)")
+    height, width = map(int, sides)
+    return height, width
+
+
+def _common_mode(paths: Sequence[str]) -> str:
+    """Return whether all files hold grey levels; raise if some cannot be read.
+
+    Only their headers are read, unless one is at fault: then all files that are damaged
+    are to be named with it.
+    """
+    modes = set()
+    faults = _faults(paths, lambda _, picture: modes.add(picture.mode))
+    if faults:
+        faults |= _faults(paths, lambda _, picture: picture.load())
+        _require_none(faults, len(paths))
+    return GREY if modes <= set(GREYS) else COLOURED
+
+
+def _faults(
+    paths: Sequence[str], act: Callable[[int, Any], object], bound: int = 0
+) -> dict[str, Exception]:
+    """Return files with which an action fails, and why; it gets index and picture.
+
+    Sides of the decoded picture need not be longer than a bound > 0.
+    """
+    pillow, faults = _pillow(), {}
+    for index, path in enumerate(paths):
+        try:
+            with pillow.Image.open(path) as picture:
+                if bound:
+                    picture.draft(None, (bound, bound))
+                act(index, picture)
+        except Exception as error:  # of damaged files Pillow raises all kinds
+            faults[path] = error
+    return faults
+
+
+def _require_none(faults: dict[str, Exception], n_files: int) -> None:
+    """Raise a ValueError that names the files that cannot be read."""
+    if not faults:
+        return
+    named = [f"{path!r} ({_reason(error)})" for path, error in faults.items()]
+    if len(named) > MOST_NAMED:
+        named[MOST_NAMED:] = [f"and {len(faults) - MOST_NAMED} more"]
+    raise ValueError(
+        f"{len(faults)} of {n_files} files cannot be read as pictures: repair them or "
+        f"leave them out. They are {', '.join(named)}."
+    ) from next(iter(faults.values()))
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, _pillow().UnidentifiedImageError):
+        return "no picture of a kind that Pillow reads"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) or type(error).__name__
+
+
+def _levels(picture: Any, mode: str, background: float) -> Any:
+    """Return a picture upright and opaque, of bytes in a mode or of floats (mode F)."""
+    pillow = _pillow()
+    upright = pillow.ImageOps.exif_transpose(picture)
+    if upright.mode in DEEP:
+        return pillow.Image.fromarray(_floats(upright, background))
+    if upright.has_transparency_data:
+        level = round(BYTE_MAX * background)
+        paper = pillow.Image.new("RGBA", upright.size, (level,) * 3 + (BYTE_MAX,))
+        paper.alpha_composite(upright.convert("RGBA"))
+        upright = paper
+    return upright.convert("RGB").convert(mode)  # not all modes become grey at once
+
+
+def _floats(picture: Any, background: float) -> NDArray[np.float32]:
+    """Return grey levels (h, w) of more than 8 bits, those of integers over 65535."""
+    levels = np.asarray(picture).astype(np.float32)
+    if not np.isfinite(levels).all():
+        raise ValueError("it has pixels that are not finite")
+    is_clear = levels == picture.info.get("transparency")  # one level, if any
+    if picture.mode != "F":
+        levels /= WORD_MAX
+    levels[is_clear] = background
+    return levels
+
+
+def _pillow() -> Any:
+    """Return Pillow; the error without it has the remedy."""
+    try:
+        import PIL.Image
+        import PIL.ImageOps
+    except ImportError as error:
+        raise ImportError(
+            "Files of pictures are read by Pillow: install it with "
+            "`pip install skconvgp[images]`."
+        ) from error
+    return PIL
