@@ -47,12 +47,12 @@ def load_image_folder(
     Returns
     -------
     data : Bunch
-        ``data``, float32 images of shape (n, 1, h, w) or (n, 3, h, w) in [0, 1];
-        ``target``, integer labels of shape (n,), the positions of classes in
-        ``target_names``, which are the sorted names of the folders; ``filenames``, an
-        array of paths; ``mode``, "L" for grey images or "RGB"; ``DESCR``, a
-        description. Without folders of classes ``target`` and ``target_names`` are
-        None.
+        ``data``, float32 images of shape (n, 1, h, w) or (n, 3, h, w) in [0, 1], but
+        for files of floats, which are taken as they are; ``target``, integer labels of
+        shape (n,), the positions of classes in ``target_names``, which are the sorted
+        names of the folders; ``filenames``, an array of paths; ``mode``, "L" for grey
+        images or "RGB"; ``DESCR``, a description. Without folders of classes ``target``
+        and ``target_names`` are None.
 
     Raises
     ------

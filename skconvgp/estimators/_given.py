@@ -44,8 +44,7 @@ def _require_no_paths(X: Any) -> None:
     if isinstance(first, str | PathLike):
         raise ValueError(  # noqa: TRY004  (of what it holds)
             f"X names {first!r}: files of pictures are read by ReadImages(size=32) of "
-            "skconvgp.transforms, as the first step of a pipeline, or by "
-            "load_image_folder of skconvgp.datasets."
+            "skconvgp.transforms, in a pipeline, or by datasets.load_image_folder."
         )
 
 

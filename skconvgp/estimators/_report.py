@@ -25,6 +25,7 @@ DEPENDENCIES = [
     "joblib",
     "scikit-optimize",
     "matplotlib",
+    "pillow",
     "skops",
 ]
 
