@@ -5,13 +5,12 @@ from typing import Any, Self
 from numpy.typing import ArrayLike, NDArray
 
 from skconvgp.estimators._classifier import GPClassifier
-from skconvgp.estimators._fitting import fit_process
+from skconvgp.estimators._fitting import plan_process_fit
 from skconvgp.estimators._growing import (
     first_classes,
     only_with_features,
 )
 from skconvgp.estimators._public_fit import public_fit
-from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.processes import require_columns
 
 
@@ -345,9 +344,9 @@ class ConvNetGPClassifier(GPClassifier):
         sample_weight: ArrayLike | None,
         classes: NDArray[Any] | None = None,
     ) -> Self:
-        settings = GPSettings.of(self)
-        problem, samples = self._read_labels(settings, X, y, sample_weight, classes)
+        data = self._read_labels(X, y, sample_weight, classes)
         if classes is not None:
-            require_columns("partial_fit", self._label_models(problem), problem)
-        parts = settings.parts(self._label_models, keeps_left_out=self._calibrates)
-        return self._take(samples, fit_process(settings, problem, samples, parts))
+            models = self._label_models(data.problem)
+            require_columns("partial_fit", models, data.problem)
+        parts = data.settings.parts(self._label_models, keeps_left_out=self._calibrates)
+        return self._fit_as(plan_process_fit(data, parts))

@@ -21,7 +21,7 @@ from skconvgp._protocols import (
 from skconvgp._typing import FloatArray
 from skconvgp.engine import rows_to_tensor, to_numpy
 from skconvgp.estimators._doors import Samples, read_training
-from skconvgp.estimators._fitting import Result
+from skconvgp.estimators._fitting import FitData, PlannedFit
 from skconvgp.estimators._gp import BaseGP
 from skconvgp.estimators._growing import require_same_classes
 from skconvgp.estimators._labels import (
@@ -368,20 +368,17 @@ class GPClassifier(ClassifierMixin, BaseGP):
 
     def _read_labels(
         self,
-        settings: GPSettings,
         X: Any,
         y: Any,
         sample_weight: ArrayLike | None,
         classes: NDArray[Any] | None = None,
         *,
         keeps_rows: bool = True,
-    ) -> tuple[Problem, Samples]:
-        """Return the problem to fit; without `classes` these are the labels of y.
+    ) -> FitData:
+        """Return what a fit reads; without `classes` these are the labels of y.
 
         Parameters
         ----------
-        settings : GPSettings
-            The settings.
         X, y, sample_weight : array-like
             As in `fit`.
         classes : ndarray of shape (n_classes,), optional
@@ -389,6 +386,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
         keeps_rows : bool, default=True
             Whether a fitted model keeps all training inputs.
         """
+        settings = GPSettings.of(self)
         samples = read_training(
             self,
             settings,
@@ -409,7 +407,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
         problem, samples = self._problem(samples, codes, targets)
         if self._label_models(problem):
             warn_of_missing_classes(self.classes_, codes)
-        return problem, samples
+        return FitData(settings, problem, samples)
 
     def _further_labels(self, samples: Samples) -> tuple[Problem, Samples]:
         """Return samples to add to a fitted process; the offset stays."""
@@ -462,9 +460,9 @@ class GPClassifier(ClassifierMixin, BaseGP):
                 "likelihood='dirichlet' or 'gaussian'."
             )
 
-    def _take(self, samples: Samples, result: Result) -> Self:
-        """Publish a fit to samples, and calibrate it."""
-        self._publish(samples.training, result)
+    def _fit_as(self, planned: PlannedFit) -> Self:
+        """Fit as planned, publish, and calibrate."""
+        self._publish(planned)
         return self._calibrate()
 
     def _add(

@@ -1,13 +1,13 @@
-"""From training samples to a fitted process: plan, learn, fit."""
+"""From training samples to a fitted process: learn, plan, fit."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from skconvgp._protocols import Solver, Step
+from skconvgp._protocols import Step
 from skconvgp.estimators._augmenting import augmented
 from skconvgp.estimators._callbacks import FitTasks
 from skconvgp.estimators._doors import Samples
@@ -30,110 +30,122 @@ from skconvgp.flows._kernel_search import (
 )
 from skconvgp.flows._landscape import NOISE_LABEL
 from skconvgp.flows._local_search import LocalSearch
-from skconvgp.processes import Fitted, Parts, Planner, Problem, Run
+from skconvgp.processes import Fitted, Parts, Plan, Planner, Problem, Run
 
 STEP = "flow step"
 
 
 @dataclass(frozen=True)
-class Result:
-    """A fit, for an estimator to publish."""
+class FitData:
+    """Everything that a fit reads."""
 
-    fitted: Fitted
-    run: Run  # how it was computed
-    report: dict[str, Any]  # further fields of the report, by name
-    solver: Solver[Any] | None = None  # if there was a choice
+    settings: GPSettings
+    problem: Problem
+    samples: Samples  # from which the problem is made
+
+
+@dataclass(frozen=True)
+class PlannedFit:
+    """A fit of any estimator: its settings are checked, and its kernel is learned."""
+
+    data: FitData
+    plan: Plan
+    resources: EstimatorResources
+    noise_reason: str  # why the data choose no noise; empty if they do
     search: FlowResult | None = None  # for the kernel
+    report: dict[str, Any] = field(default_factory=dict)  # further fields, by name
+
+    def fit(self) -> tuple[Fitted, Run]:
+        """Return the fitted process, and the run that computed it.
+
+        A warning is given if a kernel may be wrong at the samples.
+        """
+        if self.plan.basis is not None:
+            warn_of_basis(self.plan.basis)
+        return self.plan.fit(self.data.problem, self.resources)
+
+    def report_of(self, fitted: Fitted) -> dict[str, Any]:
+        """Return fields of the report that neither run nor basis tells."""
+        reasons = self.resources.report(self.noise_reason)
+        return fitted.record.report | reasons | self.report
 
 
-def fit_process(
-    settings: GPSettings, problem: Problem, samples: Samples, parts: Parts
-) -> Result:
-    """Fit a process, with the kernel that `optimizer` chooses on all samples.
-
-    The samples of the problem are as they were given.
-    """
-    problem, samples = augmented(settings, problem, samples, parts)
+def plan_process_fit(data: FitData, parts: Parts) -> PlannedFit:
+    """Plan a fit with the kernel that `optimizer` chooses on all samples."""
+    settings = data.settings
+    problem, samples = augmented(settings, data.problem, data.samples, parts)
+    data = FitData(settings, problem, samples)
     search = evidence_search(settings, problem, samples.basis, parts)
     if search is None:
-        return _fit(settings, problem, samples, parts)
-    learned, found, reason = _learn(settings, problem, samples, parts, search)
+        return _plan(data, parts)
+    learned, found, reason = _learn(data, parts, search)
     warn_of_bounds(settings.owner, found.at_bounds)
-    result = _fit(settings, problem, samples, parts, learned, reason)
-    return replace(result, search=found)
+    return _plan(data, parts, learned, found, reason)
 
 
 def fit_flows(
-    settings: GPSettings,
-    problem: Problem,
-    samples: Samples,
+    data: FitData,
     parts: Parts,
     tasks: FitTasks,
-    take: Callable[[Any, Samples, Result], object],
+    fit_as: Callable[[Any, PlannedFit], object],
 ) -> None:
-    """Learn a kernel on batches, and let the estimator of the tasks take the process.
+    """Learn a kernel on batches, and fit the estimator of the tasks by `fit_as`.
 
-    The first parameters are those of `fit_process`. The tasks are told of each step,
-    with the attributes of a copy of the estimator that stops there.
+    The tasks are told of each step, with the attributes of a copy of the estimator that
+    stops there.
     """
+    settings, basis = data.settings, data.samples.basis
 
     def watch(step: Step) -> bool:
         def fitted() -> dict[str, Any]:
             # The copy must not advance the random state of the fit.
             apart = settings.but(random_state=copy.deepcopy(settings["random_state"]))
-            learned = search.learned_at(samples.basis.kernel_basis.kernel, step.theta)
+            learned = search.learned_at(basis.kernel_basis.kernel, step.theta)
             model = tasks.copy()
-            take(model, samples, _fit(apart, problem, samples, parts, learned))
+            fit_as(model, _plan(replace(data, settings=apart), parts, learned))
             return dict(vars(model))
 
         return tasks.step(STEP, reconstruction_attributes=fitted)
 
-    search = flow_search(
-        settings, problem, samples.basis, watch, is_watched=tasks.is_watched
-    )
-    learned, found, reason = _learn(settings, problem, samples, parts, search)
-    result = _fit(settings, problem, samples, parts, learned, reason)
-    if result.fitted.process.model.noise != learned.usual_noise:
+    is_watched = tasks.is_watched
+    search = flow_search(settings, data.problem, basis, watch, is_watched=is_watched)
+    learned, found, reason = _learn(data, parts, search)
+    fit_as(tasks.estimator, _plan(data, parts, learned, found, reason))
+    if tasks.estimator.noise_variance_ != learned.usual_noise:
         found.at_bounds.pop(NOISE_LABEL, None)  # the process chose another noise
-    take(tasks.estimator, samples, replace(result, search=found))
     warn_of_bounds(settings.owner, found.at_bounds)
     tasks.end()
 
 
 def _learn(
-    settings: GPSettings,
-    problem: Problem,
-    samples: Samples,
-    parts: Parts,
-    search: EvidenceSearch | FlowSearch | LocalSearch,
+    data: FitData, parts: Parts, search: EvidenceSearch | FlowSearch | LocalSearch
 ) -> tuple[Learned, FlowResult, str]:
     """Run a search; warn if it failed. The text is why the data chose no noise."""
-    basis, known = samples.basis.kernel_basis, None
+    settings, problem, training = data.settings, data.problem, data.samples.training
+    basis, known = data.samples.basis.kernel_basis, None
     warn_of_slow_derivatives(settings, basis)
     planner = Planner(basis, parts, EstimatorResources(settings))
     if isinstance(search, EvidenceSearch | LocalSearch) and search.keeps_noise:
         known = Learned(basis.kernel, NOISE_START)
-    start, reason = settings.for_process(problem, planner, known, samples.training)
+    start, reason = settings.for_process(problem, planner, known, training)
     learned, result = search.learn(problem.informative, basis, planner, start)
     warn_of_result(settings.owner, search, result)
     return learned, result, reason
 
 
-def _fit(
-    settings: GPSettings,
-    problem: Problem,
-    samples: Samples,
+def _plan(
+    data: FitData,
     parts: Parts,
     learned: Learned | None = None,
+    found: FlowResult | None = None,
     reason: str = "",
-) -> Result:
-    """Fit a process. The text is why the data chose no noise for a search."""
+) -> PlannedFit:
+    """Plan a fit. The text is why the data chose no noise for a search."""
+    settings, problem, samples = data.settings, data.problem, data.samples
     resources, basis = EstimatorResources(settings), samples.basis
     if learned is not None:
         basis = replace(basis.kernel_basis, kernel=learned.kernel)
     planner = Planner(basis, parts, resources)
     used, why_not = settings.for_process(problem, planner, learned, samples.training)
     plan = planner.plan(problem, used)
-    warn_of_basis(plan.basis, plan.basis.rows)
-    fitted, run = plan.fit(problem, resources)
-    return Result(fitted, run, resources.report(why_not or reason), plan.solver)
+    return PlannedFit(data, plan, resources, why_not or reason, found)

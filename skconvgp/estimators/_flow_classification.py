@@ -6,7 +6,6 @@ from skconvgp.estimators._callbacks import BaseCallbacks, FitTasks, with_callbac
 from skconvgp.estimators._classifier import GPClassifier
 from skconvgp.estimators._fitting import fit_flows
 from skconvgp.estimators._public_fit import public_fit
-from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.kernels import rbf
 
 
@@ -277,8 +276,7 @@ class KernelFlowsClassifier(BaseCallbacks, GPClassifier):
         self : object
             The fitted estimator.
         """
-        settings, take = GPSettings.of(self), GPClassifier._take
-        problem, samples = self._read_labels(settings, X, y, None)
-        parts = settings.parts(self._label_models, keeps_left_out=self._calibrates)
-        fit_flows(settings, problem, samples, parts, FitTasks(self), take)
+        data = self._read_labels(X, y, None)
+        parts = data.settings.parts(self._label_models, keeps_left_out=self._calibrates)
+        fit_flows(data, parts, FitTasks(self), GPClassifier._fit_as)
         return self

@@ -6,7 +6,6 @@ from skconvgp.estimators._callbacks import BaseCallbacks, FitTasks, with_callbac
 from skconvgp.estimators._fitting import fit_flows
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._regressor import GPRegressor
-from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.kernels import rbf
 
 
@@ -262,7 +261,7 @@ class KernelFlowsRegressor(BaseCallbacks, GPRegressor):
         self : object
             The fitted estimator.
         """
-        settings, take = GPSettings.of(self), GPRegressor._take
-        problem, samples = self._read_targets(settings, X, y, None)
-        fit_flows(settings, problem, samples, settings.parts(), FitTasks(self), take)
+        data = self._read_targets(X, y, None)
+        parts = data.settings.parts()
+        fit_flows(data, parts, FitTasks(self), GPRegressor._fit_as)
         return self

@@ -22,7 +22,7 @@ from skconvgp.estimators._doors import (
     read_new,
 )
 from skconvgp.estimators._fact_warnings import warn_of_facts
-from skconvgp.estimators._fitting import Result
+from skconvgp.estimators._fitting import PlannedFit
 from skconvgp.estimators._given import host_samples
 from skconvgp.estimators._growing import (
     base_to_grow,
@@ -209,9 +209,10 @@ class BaseGP(KernelEstimator):
         rows, shape = self._read_new(X), np.shape(host_samples(X))[1:]
         return latent_slopes(self._process, rows, shape, weights, self._resources())
 
-    def _publish(self, training: Training, result: Result) -> None:
-        """Set the attributes that follow from a fit, and warn of its facts."""
-        fitted, run = result.fitted, result.run
+    def _publish(self, planned: PlannedFit) -> None:
+        """Fit as planned, set the attributes that follow, and warn of facts."""
+        fitted, run = planned.fit()
+        training, solver = planned.data.samples.training, planned.plan.solver
         process, record = fitted.process, fitted.record
         basis = process.basis.report(run)
         self._process, self._training = process, training.take(fitted.used)
@@ -220,10 +221,10 @@ class BaseGP(KernelEstimator):
         self.device_ = str(run.placement.device)
         for name in ("landmark_indices_", self._search_name):  # of another fit
             self.__dict__.pop(name, None)
-        if result.solver is not None:
-            self.solver_ = result.solver
-        if result.search is not None:
-            setattr(self, self._search_name, result.search)
+        if solver is not None:
+            self.solver_ = solver
+        if planned.search is not None:
+            setattr(self, self._search_name, planned.search)
         if fitted.landmarks is not None:
             self.landmark_indices_ = fitted.landmarks
         n_read = sum(cache.n_pairs_read for cache in run.caches)
@@ -242,7 +243,7 @@ class BaseGP(KernelEstimator):
             dtype=self.dtype_,
             peak_memory=peak_memory(),
             n_position_pairs=basis.n_position_pairs,
-            **{"kernel_reason": self._kernel_reason()} | record.report | result.report,
+            **{"kernel_reason": self._kernel_reason()} | planned.report_of(fitted),
         )
         warn_of_facts(record.facts)
         if training.codes is not None:

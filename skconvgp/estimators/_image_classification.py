@@ -10,13 +10,12 @@ from skconvgp.estimators._classifier import GPClassifier
 from skconvgp.estimators._doors import process_of
 from skconvgp.estimators._growing import first_classes
 from skconvgp.estimators._images import (
-    fit_images,
     has_sums,
     parts_used,
+    plan_image_fit,
     weights_used,
 )
 from skconvgp.estimators._public_fit import public_fit
-from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.kernels import Kernel
 
 
@@ -332,11 +331,9 @@ class ImageClassifier(GPClassifier):
         sample_weight: ArrayLike | None,
         classes: NDArray[Any] | None = None,
     ) -> Self:
-        settings = GPSettings.of(self)
-        problem, samples = self._read_labels(settings, X, y, sample_weight, classes)
-        models, keeps = self._label_models(problem), self._calibrates
-        result = fit_images(settings, problem, samples, models, keeps_left_out=keeps)
-        return self._take(samples, result)
+        data = self._read_labels(X, y, sample_weight, classes)
+        models, keeps = self._label_models(data.problem), self._calibrates
+        return self._fit_as(plan_image_fit(data, models, keeps_left_out=keeps))
 
     _instead = "'gaussian'"
 

@@ -8,14 +8,13 @@ from sklearn.utils.metaestimators import available_if
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._doors import process_of
 from skconvgp.estimators._images import (
-    fit_images,
     has_sums,
     parts_used,
+    plan_image_fit,
     weights_used,
 )
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._regressor import GPRegressor
-from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.kernels import Kernel
 
 
@@ -257,9 +256,8 @@ class ImageRegressor(GPRegressor):
         self : object
             The fitted estimator.
         """
-        settings = GPSettings.of(self)
-        problem, samples = self._read_targets(settings, X, y, sample_weight)
-        return self._take(samples, fit_images(settings, problem, samples))
+        data = self._read_targets(X, y, sample_weight)
+        return self._fit_as(plan_image_fit(data))
 
     @available_if(has_sums)  # type: ignore[untyped-decorator]
     @public_fit

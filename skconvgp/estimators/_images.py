@@ -11,8 +11,7 @@ import numpy as np
 from skconvgp._tensors import permutation
 from skconvgp._typing import FloatArray
 from skconvgp.engine import to_numpy
-from skconvgp.estimators._doors import Samples
-from skconvgp.estimators._fitting import Result
+from skconvgp.estimators._fitting import FitData, PlannedFit
 from skconvgp.estimators._image_parts import (
     PATCHES,
     are_patches,
@@ -28,7 +27,7 @@ from skconvgp.estimators._views import TransformedView
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._resources import EstimatorResources
 from skconvgp.estimators.settings._checks import Given, is_auto
-from skconvgp.estimators.settings._gp import GPSettings, can_choose_noise
+from skconvgp.estimators.settings._gp import can_choose_noise
 from skconvgp.kernels import Kernel
 from skconvgp.processes import (
     JUDGED,
@@ -38,7 +37,6 @@ from skconvgp.processes import (
     PartsFit,
     Plan,
     Problem,
-    Settings,
     missing_memory,
     plan_patches,
     require_common_noise,
@@ -49,20 +47,18 @@ LARGEST_SIDE = 96  # pixels; larger images are reduced
 MOST_SUMMED = 8000  # images whose matrix is factorised
 
 
-def fit_images(
-    settings: GPSettings,
-    problem: Problem,
-    samples: Samples,
+def plan_image_fit(
+    data: FitData,
     models: Sequence[LabelModel] = (),
     *,
     keeps_left_out: bool = False,
-) -> Result:
-    """Fit the sum of parts, or patches alone.
+) -> PlannedFit:
+    """Plan a fit of the sum of parts, or of patches alone.
 
-    The samples of the problem are as they were given. Models of labels that determine
-    their own noise are refused. `keeps_left_out` says whether leave-one-out values are
-    used after the fit.
+    Models of labels that determine their own noise are refused. `keeps_left_out` says
+    whether leave-one-out values are used after the fit.
     """
+    settings, problem, samples = data.settings, data.problem, data.samples
     require_common_noise(settings.owner, models)
     resources, basis = EstimatorResources(settings), _reduced(samples.basis)
     shape = basis.map_shape
@@ -73,22 +69,16 @@ def fit_images(
     if weights is None and not can_judge:
         weights = np.full(len(choices), 1.0 / len(choices))
     mirrors = settings.read("flips", as_mirrors, shape=shape, can_judge=can_judge)
-    noise, reason = settings.noise_for(problem, has_labels=False)
-    used = Settings(noise, settings.amplitude_for(samples.training))
-    plan = PartsFit(basis, choices, used, weights, mirrors, keeps_left_out)
-    why_alone = _why_patches_alone(settings["parts"], plan, resources)
-    if why_alone:
-        is_mirrored = _mirrors_patches(plan, problem, resources)
-        alone = _only_patches(plan, resources, is_mirrored=is_mirrored)
-        fitted, run = alone.fit(problem, resources)
-        zeros = (0.0,) * (len(choices) - 1)
-        report = {"part_weights": (1.0, *zeros), "is_mirrored": is_mirrored}
-        report |= {"parts_reason": why_alone, "kernel_reason": ""}
-        report |= {"part_names": tuple(choice.name for choice in choices)}
+    used, reason = settings.for_problem(problem, samples.training, has_labels=False)
+    whole = PartsFit(basis, choices, used, weights, mirrors, keeps_left_out)
+    report: dict[str, Any] = {"kernel_reason": ""}
+    if why_alone := _why_patches_alone(settings["parts"], whole, resources):
+        plan, of_parts = _plan_patches_alone(whole, problem, resources)
+        report |= of_parts | {"parts_reason": why_alone}
     else:
-        fitted, run = plan.plan(resources).fit(problem, resources)
-        report = {"parts_reason": _why_vectors(settings, shape), "kernel_reason": ""}
-    return Result(fitted, run, resources.report(reason) | report, Cholesky())
+        plan = whole.plan(resources)
+        report["parts_reason"] = _why_vectors(settings, shape)
+    return PlannedFit(data, plan, resources, reason, report=report)
 
 
 def has_sums(estimator: Any) -> bool:
@@ -157,36 +147,54 @@ def _why_vectors(given: Given, shape: tuple[int, int, int]) -> str:
 
 
 def _why_patches_alone(
-    parts: object, plan: PartsFit, resources: EstimatorResources
+    parts: object, whole: PartsFit, resources: EstimatorResources
 ) -> str:
     """Return why the usual sum is too dear for the images; empty if it is not."""
     if are_patches(parts):
         return f"patches alone, by parts={PATCHES!r}"
-    if not is_auto(parts) or len(plan.choices) == 1:
+    if not is_auto(parts) or len(whole.choices) == 1:
         return ""
-    if plan.images.n_samples > MOST_SUMMED:
+    if whole.images.n_samples > MOST_SUMMED:
         return f"patches alone, as a sum is for at most {MOST_SUMMED} images"
     what = "matrices, views and features of all images"
-    missing = missing_memory(plan.size, resources, what)
+    missing = missing_memory(whole.size, resources, what)
     return f"patches alone: {missing}" if missing else ""
 
 
+def _plan_patches_alone(
+    whole: PartsFit, problem: Problem, resources: EstimatorResources
+) -> tuple[Plan, dict[str, Any]]:
+    """Return the plan of patches in place of all parts, and a report of the parts."""
+    is_mirrored = _mirrors_patches(whole, problem, resources)
+    patches, *others = whole.choices
+    kernel = with_flips(patches.kernel) if is_mirrored else patches.kernel
+    basis = replace(whole.images, kernel=kernel).resolved()
+    few = patches.inducing._replace(n_inducing=None)
+    plan = plan_patches(basis, whole.settings, "dtc", (few,), resources)
+    report = {
+        "part_weights": (1.0, *(0.0 for _ in others)),
+        "part_names": tuple(choice.name for choice in whole.choices),
+        "is_mirrored": is_mirrored,
+    }
+    return replace(plan, solver=Cholesky()), report
+
+
 def _mirrors_patches(
-    plan: PartsFit, problem: Problem, resources: EstimatorResources
+    whole: PartsFit, problem: Problem, resources: EstimatorResources
 ) -> bool:
     """Return whether patches alone are averaged over mirror images.
 
     A fit to at most `JUDGED` images decides, if there is room for it.
     """
-    if len(plan.mirrors) == 1:
-        return plan.mirrors[0]
-    n = plan.images.n_samples
+    if len(whole.mirrors) == 1:
+        return whole.mirrors[0]
+    n = whole.images.n_samples
     drawn = permutation(n, resources.generator())[:JUDGED]
     indices = to_numpy(drawn.sort().values)
     judging = replace(
-        plan,
-        images=plan.images.take(indices),
-        choices=plan.choices[:1],
+        whole,
+        images=whole.images.take(indices),
+        choices=whole.choices[:1],
         weights=np.ones(1),
         keeps_left_out=False,
     )
@@ -195,14 +203,3 @@ def _mirrors_patches(
     few = problem.take(indices, is_precomputed=False)
     fitted, _ = judging.plan(resources).fit(few, resources)
     return bool(fitted.record.report["is_mirrored"])
-
-
-def _only_patches(
-    plan: PartsFit, resources: EstimatorResources, *, is_mirrored: bool
-) -> Plan:
-    """Return the plan of the process of patches."""
-    choice = plan.choices[0]
-    kernel = with_flips(choice.kernel) if is_mirrored else choice.kernel
-    of_patches = replace(plan.images, kernel=kernel).resolved()
-    few = choice.inducing._replace(n_inducing=None)
-    return plan_patches(of_patches, plan.settings, "dtc", (few,), resources)

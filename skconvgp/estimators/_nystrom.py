@@ -9,17 +9,14 @@ import numpy as np
 
 from skconvgp.completion import Nystrom
 from skconvgp.completion._landmarks import LANDMARKS
-from skconvgp.estimators._doors import Samples, Training
-from skconvgp.estimators._fitting import Result
-from skconvgp.estimators._series import warn_of_basis
+from skconvgp.estimators._doors import Training
+from skconvgp.estimators._fitting import FitData, PlannedFit
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._resources import EstimatorResources
 from skconvgp.estimators.settings._checks import Given, as_count, word_of
-from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.processes import (
     LabelModel,
     Problem,
-    Settings,
     plan_landmarks,
     require_columns,
 )
@@ -27,34 +24,31 @@ from skconvgp.processes import (
 VARIANCES = ("dtc", "sor", "fitc")
 
 
-def fit_landmarks(
-    settings: GPSettings,
-    problem: Problem,
-    samples: Samples,
+def plan_landmark_fit(
+    data: FitData,
     models_of: Callable[[Problem], list[LabelModel]] = lambda _: [],
-) -> Result:
-    """Fit a process through the columns of landmarks.
+) -> PlannedFit:
+    """Plan a fit through the columns of landmarks.
 
-    The samples of the problem are as they were given. `models_of` returns the models of
-    labels that give each label its noise; none if all targets share one noise variance.
+    `models_of` returns the models of labels that give each label its noise; none if all
+    targets share one noise variance.
     """
+    settings, problem, samples = data.settings, data.problem, data.samples
     resources, strategy = EstimatorResources(settings), _strategy(settings)
     models = models_of(problem)
     require_columns(settings.owner, models, problem)
     variance = settings.read("variance", word_of(VARIANCES))
-    noise, reason = settings.noise_for(
+    used, reason = settings.for_problem(
         problem,
+        samples.training,
         has_labels=bool(models),
         # With "fitc" each value of the noise needs a factorisation.
         affords_choice=lambda: variance != "fitc",
     )
-    used = Settings(noise, settings.amplitude_for(samples.training))
     plan = plan_landmarks(
         strategy, variance, samples.basis, used, resources, models_of, problem
     )
-    warn_of_basis(plan.basis, samples.rows)
-    fitted, run = plan.fit(problem, resources)
-    return Result(fitted, run, resources.report(reason))
+    return PlannedFit(data, plan, resources, reason)
 
 
 def warn_of_first_landmarks(settings: Given, process: Any, training: Training) -> None:

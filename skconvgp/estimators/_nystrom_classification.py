@@ -6,9 +6,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from skconvgp.estimators._classifier import GPClassifier
 from skconvgp.estimators._growing import first_classes
-from skconvgp.estimators._nystrom import fit_landmarks
+from skconvgp.estimators._nystrom import plan_landmark_fit
 from skconvgp.estimators._public_fit import public_fit
-from skconvgp.estimators.settings._gp import GPSettings
 
 
 class NystromCompletedGP(GPClassifier):
@@ -284,9 +283,5 @@ class NystromCompletedGP(GPClassifier):
         sample_weight: ArrayLike | None,
         classes: NDArray[Any] | None = None,
     ) -> Self:
-        settings = GPSettings.of(self)
-        problem, samples = self._read_labels(
-            settings, X, y, sample_weight, classes, keeps_rows=False
-        )
-        result = fit_landmarks(settings, problem, samples, self._label_models)
-        return self._take(samples, result)
+        data = self._read_labels(X, y, sample_weight, classes, keeps_rows=False)
+        return self._fit_as(plan_landmark_fit(data, self._label_models))

@@ -4,10 +4,9 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
-from skconvgp.estimators._nystrom import fit_landmarks
+from skconvgp.estimators._nystrom import plan_landmark_fit
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._regressor import GPRegressor
-from skconvgp.estimators.settings._gp import GPSettings
 
 
 class NystromCompletedGPRegressor(GPRegressor):
@@ -222,11 +221,8 @@ class NystromCompletedGPRegressor(GPRegressor):
         self : object
             The fitted estimator.
         """
-        settings = GPSettings.of(self)
-        problem, samples = self._read_targets(
-            settings, X, y, sample_weight, keeps_rows=False
-        )
-        return self._take(samples, fit_landmarks(settings, problem, samples))
+        data = self._read_targets(X, y, sample_weight, keeps_rows=False)
+        return self._fit_as(plan_landmark_fit(data))
 
     @public_fit
     def partial_fit(

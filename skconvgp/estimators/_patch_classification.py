@@ -14,13 +14,12 @@ from skconvgp.estimators._growing import first_classes
 from skconvgp.estimators._patch_terms import patches_of_terms, places_of_terms
 from skconvgp.estimators._patches import (
     bound_of,
-    fit_patches,
     has_closed_form,
+    plan_patch_fit,
     read_variational,
     warn_of_first_batch,
 )
 from skconvgp.estimators._public_fit import public_fit
-from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.kernels import PatchKernel
 
 
@@ -385,15 +384,11 @@ class PatchGPClassifier(GPClassifier):
         sample_weight: ArrayLike | None,
         classes: NDArray[Any] | None = None,
     ) -> Self:
-        settings = GPSettings.of(self)
-        problem, samples = self._read_labels(
-            settings, X, y, sample_weight, classes, keeps_rows=False
-        )
-        models = self._label_models(problem)
+        data = self._read_labels(X, y, sample_weight, classes, keeps_rows=False)
+        models = self._label_models(data.problem)
         n_classes = len(self.classes_)
-        variational = read_variational(settings, self.likelihood_, n_classes)
-        result = fit_patches(settings, problem, samples, models, variational)
-        return self._take(samples, result)
+        variational = read_variational(data.settings, self.likelihood_, n_classes)
+        return self._fit_as(plan_patch_fit(data, models, variational))
 
     @public
     def elbo(self) -> float:

@@ -11,12 +11,11 @@ from skconvgp.estimators._doors import process_of
 from skconvgp.estimators._patch_terms import patches_of_terms, places_of_terms
 from skconvgp.estimators._patches import (
     bound_of,
-    fit_patches,
+    plan_patch_fit,
     warn_of_first_batch,
 )
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._regressor import GPRegressor
-from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.kernels import PatchKernel
 
 
@@ -258,11 +257,8 @@ class PatchGPRegressor(GPRegressor):
         self : object
             The fitted estimator.
         """
-        settings = GPSettings.of(self)
-        problem, samples = self._read_targets(
-            settings, X, y, sample_weight, keeps_rows=False
-        )
-        return self._take(samples, fit_patches(settings, problem, samples))
+        data = self._read_targets(X, y, sample_weight, keeps_rows=False)
+        return self._fit_as(plan_patch_fit(data))
 
     @public_fit
     def partial_fit(

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from skconvgp._protocols import VariationalLikelihood
-from skconvgp.estimators._doors import Samples
-from skconvgp.estimators._fitting import Result
+from skconvgp.estimators._fitting import FitData, PlannedFit
 from skconvgp.estimators._growing import NO_CLOSED_FORM
 from skconvgp.estimators._patch_learning import learn_patches
 from skconvgp.estimators._patch_terms import read_terms, refuse_kernel
@@ -28,8 +27,6 @@ from skconvgp.likelihoods import Gaussian
 from skconvgp.processes import (
     LabelModel,
     NoisyModel,
-    Problem,
-    Settings,
     Steps,
     Variational,
     plan_patches,
@@ -47,40 +44,33 @@ def bound_of(process: Any) -> float:
     return float(process.bound)
 
 
-def fit_patches(
-    settings: GPSettings,
-    problem: Problem,
-    samples: Samples,
+def plan_patch_fit(
+    data: FitData,
     models: Sequence[LabelModel] = (),
     variational: Variational | None = None,
-) -> Result:
-    """Fit a process through inducing patches.
+) -> PlannedFit:
+    """Plan a fit through inducing patches, which are chosen here.
 
-    The samples of the problem are as they were given. The models are candidates, if
-    labels determine their noise; those without targets are refused.
+    The models are candidates, if labels determine their noise; those without targets
+    are refused.
     """
+    settings, problem, samples = data.settings, data.problem, data.samples
     noisy = tuple(require_targets(model) for model in models)
     basis, resources = samples.basis.kernel_basis, EstimatorResources(settings)
     if basis is None:
         refuse_kernel(settings.owner, PRECOMPUTED)
     choices = read_terms(settings, basis.kernel, basis.image_shape)
-    noise, reason = settings.noise_for(problem, has_labels=bool(noisy))
+    used, reason = settings.for_problem(
+        problem, samples.training, has_labels=bool(noisy)
+    )
     if noisy:
-        require_added_noise(repr(noisy[0].likelihood), noise)
+        require_added_noise(repr(noisy[0].likelihood), used.noise)
         require_two_levels(noisy, problem)
     basis, choices, search = learn_patches(settings, problem, basis, choices)
-    plan = plan_patches(
-        basis,
-        Settings(noise, settings.amplitude_for(samples.training)),
-        _variance_of(settings, variational),
-        choices,
-        resources,
-        variational,
-        noisy,
-    )
+    variance = _variance_of(settings, variational)
+    plan = plan_patches(basis, used, variance, choices, resources, variational, noisy)
     warn_of_blindness(basis.kernel, basis.images())
-    fitted, run = plan.fit(problem, resources)
-    return Result(fitted, run, resources.report(reason), search=search)
+    return PlannedFit(data, plan, resources, reason, search)
 
 
 def require_targets(model: LabelModel) -> NoisyModel:

@@ -4,11 +4,10 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
-from skconvgp.estimators._fitting import fit_process
+from skconvgp.estimators._fitting import plan_process_fit
 from skconvgp.estimators._growing import only_with_features
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._regressor import GPRegressor
-from skconvgp.estimators.settings._gp import GPSettings
 
 
 class ConvNetGPRegressor(GPRegressor):
@@ -267,10 +266,8 @@ class ConvNetGPRegressor(GPRegressor):
         self : object
             The fitted estimator.
         """
-        settings = GPSettings.of(self)
-        problem, samples = self._read_targets(settings, X, y, sample_weight)
-        result = fit_process(settings, problem, samples, settings.parts())
-        return self._take(samples, result)
+        data = self._read_targets(X, y, sample_weight)
+        return self._fit_as(plan_process_fit(data, data.settings.parts()))
 
     @only_with_features
     @public_fit

@@ -10,7 +10,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._doors import Samples, Training, read_training
-from skconvgp.estimators._fitting import Result
+from skconvgp.estimators._fitting import FitData, PlannedFit
 from skconvgp.estimators._gp import BaseGP
 from skconvgp.estimators._targets import (
     in_units,
@@ -236,9 +236,9 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         functions = draws * self.y_scale_[:, None] + self.y_mean_[:, None]
         return self._without_outputs(functions, axis=1)
 
-    def _take(self, samples: Samples, result: Result) -> Self:
-        """Publish a fit to samples."""
-        self._publish(samples.training, result)
+    def _fit_as(self, planned: PlannedFit) -> Self:
+        """Fit as planned, and publish."""
+        self._publish(planned)
         return self
 
     def _add(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> Self:
@@ -252,24 +252,22 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
 
     def _read_targets(
         self,
-        settings: GPSettings,
         X: Any,
         y: Any,
         sample_weight: ArrayLike | None,
         *,
         keeps_rows: bool = True,
-    ) -> tuple[Problem, Samples]:
-        """Return the problem to fit: targets of one or several outputs, scaled.
+    ) -> FitData:
+        """Return what a fit reads: targets of one or several outputs, scaled.
 
         Parameters
         ----------
-        settings : GPSettings
-            The settings.
         X, y, sample_weight : array-like
             As in `fit`.
         keeps_rows : bool, default=True
             Whether a fitted model keeps all training inputs.
         """
+        settings = GPSettings.of(self)
         is_scaled = settings.read("normalize_y", as_flag)
         samples = read_training(
             self,
@@ -285,7 +283,7 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         self.y_mean_, self.y_scale_ = scale_targets(
             target_columns(samples.y), samples.weights, is_scaled=is_scaled
         )
-        return self._scaled(settings, samples, None)
+        return FitData(settings, *self._scaled(settings, samples, None))
 
     def _further_targets(self, samples: Samples) -> tuple[Problem, Samples]:
         """Return samples to add to a fitted process; units stay."""

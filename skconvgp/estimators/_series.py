@@ -36,8 +36,8 @@ def warn_of_series(kernel: Kernel, *sides: Tensor) -> None:
         )
 
 
-def warn_of_basis(basis: Basis, rows: NDArray[Any] | None) -> None:
-    """Warn if a kernel may be wrong at the variances of samples."""
+def warn_of_basis(basis: Basis, rows: NDArray[Any] | None = None) -> None:
+    """Warn if a kernel may be wrong at the variances of samples, by default its own."""
     for compared in basis.compared:
         warn_of_series(compared.kernel, compared.images(rows))
 

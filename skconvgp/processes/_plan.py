@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -30,7 +30,7 @@ from skconvgp.processes._process import Process
 from skconvgp.processes._run import SMALLER_MATRIX, Resources, Run, run_of_fit
 from skconvgp.processes.basis._plain import PlainBasis
 from skconvgp.processes.posterior._neighbors import NeighborProcess
-from skconvgp.solvers import Cholesky, ConjugateGradient
+from skconvgp.solvers import ConjugateGradient
 
 HOST = torch.device("cpu")
 # Matrices of the size of the Gram matrix that a fit holds at once.
@@ -71,7 +71,7 @@ class Plan:
     fit_at: Fit  # fits the process, given the problem, the basis and the run
     # Covariances of the samples, or features; None if the fit finds its precision.
     basis: Any = None
-    solver: Solver[Any] = field(default_factory=Cholesky)
+    solver: Solver[Any] | None = None  # of the user, or in its place; if there is one
     remedy: str = SMALLER_MATRIX  # if memory is missing
     user: str = ""  # of the memory; by default a fit to the samples
     dtype: torch.dtype | None = None  # of the numbers; None: that of solves

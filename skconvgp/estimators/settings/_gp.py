@@ -52,31 +52,38 @@ class GPSettings(Compute):
         is_unknown = amplitude == "profile" and not training.is_informed
         return UNINFORMED if is_unknown else amplitude
 
-    def noise_for(
+    def for_problem(
         self,
         problem: Problem,
+        training: Training,
         *,
         has_labels: bool,
         affords_choice: Callable[[], bool] = lambda: True,
-        learned: float | None = None,
-    ) -> tuple[float | str, str]:
-        """Return "loo" or a number for "auto", and any other setting as it is.
+        learned: Learned | None = None,
+    ) -> tuple[Settings, str]:
+        """Return noise and amplitude, from a search or from the settings.
 
         The second result is why the data choose no noise, for the report.
         `has_labels` says whether the labels determine a noise, and `affords_choice`
-        whether choosing one costs at most as much as the fit itself. `learned` is a
-        noise that was learned with the kernel.
+        whether choosing one costs at most as much as the fit itself. `learned` is from
+        a search for the kernel.
         """
+        amplitude = self.amplitude_for(training)
+        if learned is not None and learned.amplitude is not None:
+            amplitude = learned.amplitude
+        if learned is not None and learned.noise is not None:
+            return Settings(learned.noise, amplitude), ""
         noise, why_not = self.noise, ""
         if noise != AUTO:
-            return noise, ""
+            return Settings(noise, amplitude), ""
         if not has_labels:
             why_not = why_no_choice(problem)
             if not why_not and affords_choice():
-                return "loo", ""
-            if learned is not None:
-                return learned, ""
-        return usual_noise(has_classes=problem.codes is not None), why_not
+                return Settings("loo", amplitude), ""
+            if learned is not None and learned.usual_noise is not None:
+                return Settings(learned.usual_noise, amplitude), ""
+        usual = usual_noise(has_classes=problem.codes is not None)
+        return Settings(usual, amplitude), why_not
 
     def parts(
         self,
@@ -104,23 +111,17 @@ class GPSettings(Compute):
         learned: Learned | None,
         training: Training,
     ) -> tuple[Settings, str]:
-        """Return noise and amplitude, from a search or from the settings.
+        """Return the results of `for_problem`.
 
-        The planner knows whether the choice of the noise is affordable. The second
-        result is that of `noise_for`.
+        The planner knows whether the choice of the noise is affordable.
         """
-        amplitude = self.amplitude_for(training)
-        if learned is not None and learned.amplitude is not None:
-            amplitude = learned.amplitude
-        if learned is not None and learned.noise is not None:
-            return Settings(learned.noise, amplitude), ""
-        noise, reason = self.noise_for(
+        return self.for_problem(
             problem,
+            training,
             has_labels=bool(planner.parts.models_of(problem)),
             affords_choice=lambda: planner.affords_choice(problem, MOST_INPUTS),
-            learned=None if learned is None else learned.usual_noise,
+            learned=learned,
         )
-        return Settings(noise, amplitude), reason
 
 
 def usual_noise(*, has_classes: bool) -> float:

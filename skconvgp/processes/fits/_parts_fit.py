@@ -236,7 +236,7 @@ class PartsFit:
         """Return the plan of the fit."""
         route = Route(Cholesky(), self.size, is_held=True, reason="")
         fit_at = partial(self._fit, route, resources)
-        return Plan(self.images.n_samples, self.size, fit_at)
+        return Plan(self.images.n_samples, self.size, fit_at, solver=route.solver)
 
     def _fit(
         self,
