@@ -462,7 +462,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
 
     def _fit_as(self, planned: PlannedFit) -> Self:
         """Fit as planned, publish, and calibrate."""
-        self._publish(planned)
+        self._publish(planned, *planned.fit())
         return self._calibrate()
 
     def _add(

@@ -57,10 +57,12 @@ from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.kernels import Kernel
 from skconvgp.processes import (
     Draws,
+    Fitted,
     FittedProcess,
     Latent,
     LeftOutValues,
     Problem,
+    Run,
 )
 
 Value = TypeVar("Value")
@@ -209,9 +211,8 @@ class BaseGP(KernelEstimator):
         rows, shape = self._read_new(X), np.shape(host_samples(X))[1:]
         return latent_slopes(self._process, rows, shape, weights, self._resources())
 
-    def _publish(self, planned: PlannedFit) -> None:
-        """Fit as planned, set the attributes that follow, and warn of facts."""
-        fitted, run = planned.fit()
+    def _publish(self, planned: PlannedFit, fitted: Fitted, run: Run) -> None:
+        """Set the attributes that follow from a fit, and warn of its facts."""
         training, solver = planned.data.samples.training, planned.plan.solver
         process, record = fitted.process, fitted.record
         basis = process.basis.report(run)

@@ -238,7 +238,7 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
 
     def _fit_as(self, planned: PlannedFit) -> Self:
         """Fit as planned, and publish."""
-        self._publish(planned)
+        self._publish(planned, *planned.fit())
         return self
 
     def _add(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> Self:
