@@ -1,7 +1,6 @@
 """BayesianNetworkClassifier."""
 
 import math
-import time
 from typing import Any, Self, cast
 
 import numpy as np
@@ -29,7 +28,7 @@ from skconvgp.estimators.networks._network_calibration import (
     mean_log_proba,
 )
 from skconvgp.estimators.networks._network_fit import fit_networks, held_out_temperature
-from skconvgp.estimators.networks._network_prior import NetworkPrior, PriorChoice
+from skconvgp.estimators.networks._network_prior import PriorChoice
 from skconvgp.estimators.networks._network_samples import (
     CodeTargets,
     NetworkSamples,
@@ -523,23 +522,19 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
                 "Each class has one sample, so that none can be held out: set "
                 "early_stopping=False, and calibrate='auto' or False."
             )
-        prior, seed = self._prior(samples, settings, targets)
-        begun, tasks = time.perf_counter(), FitTasks(self)
-        training = NetworkTraining(settings, samples, targets, prior, seed)
+        seed = make_generator(self.random_state).initial_seed()
+        values = targets.values if isinstance(targets, NumberTargets) else None
+        choice = PriorChoice(settings, samples, seed)
+        prior, tasks = choice.for_labels(values, self.latent_scale_), FitTasks(self)
+        training = NetworkTraining(settings, samples, targets, prior, seed, tasks)
         self.calibration_ = Calibration()
         if targets.codes is not None and settings.calibrates and may_hold_out:
-            self._calibrate(training, targets.codes, tasks, begun)
+            self._calibrate(training, targets.codes)
         else:
-            self._publish(fit_networks(training, tasks, begun))
+            self._publish(fit_networks(training))
         tasks.end()
 
-    def _calibrate(
-        self,
-        training: NetworkTraining,
-        codes: NDArray[np.intp],
-        tasks: FitTasks,
-        begun: float,
-    ) -> None:
+    def _calibrate(self, training: NetworkTraining, codes: NDArray[np.intp]) -> None:
         """Train the draws, and find the temperature on held-out samples.
 
         These are samples that no draw has learned from if there are such, for early
@@ -548,7 +543,7 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         """
         settings, samples = training.settings, training.samples
         if settings.stops_early or settings.sampling is not None:
-            fitted = fit_networks(training, tasks, begun)
+            fitted = fit_networks(training)
             self._publish(fitted)
             held_out = fitted.result.held_out
             log_proba = self._log_proba(self._outputs_of(samples.rows[held_out]))
@@ -557,23 +552,10 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         else:
             whole = training.of_all()
             whole.require_room()
-            found = held_out_temperature(whole, codes, self._log_proba, tasks, begun)
+            found = held_out_temperature(whole, codes, self._log_proba)
             temperature, stopped = found
-            self._publish(stopped or fit_networks(whole, tasks, begun))
+            self._publish(stopped or fit_networks(whole))
         self.calibration_ = Calibration(temperature)
-
-    def _prior(
-        self,
-        samples: NetworkSamples,
-        settings: NetworkSettings,
-        targets: NumberTargets | CodeTargets,
-    ) -> tuple[NetworkPrior, int]:
-        """Return the prior, and the seed of all that is random."""
-        seed = make_generator(self.random_state).initial_seed()
-        scale = self.latent_scale_
-        choice = PriorChoice(settings, samples, seed)
-        values = targets.values if isinstance(targets, NumberTargets) else None
-        return choice.for_labels(values, scale), seed
 
     def _latents(self, outputs: FloatArray) -> FloatArray:
         """Return the latent functions (k, n, n_classes) of outputs of all draws."""

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from skconvgp._typing import FloatArray
 from skconvgp.engine import to_numpy
-from skconvgp.estimators._callbacks import FitTasks
 from skconvgp.estimators._training import EPOCH
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.networks._network_calibration import (
@@ -54,22 +53,14 @@ class FittedNetworks:
     report: NetworkReport
 
 
-def fit_networks(
-    training: NetworkTraining, tasks: FitTasks, begun: float
-) -> FittedNetworks:
-    """Return all draws, trained.
-
-    The tasks are told of each epoch. `begun` is when the work began, by
-    :func:`time.perf_counter`.
-    """
-    result = training.run(tasks, EPOCH)
+def fit_networks(training: NetworkTraining) -> FittedNetworks:
+    """Return all draws, trained."""
+    result = training.run(EPOCH)
     _warn_of_diverged(training, result.trained, EPOCH)
-    return _fitted(training, result, begun)
+    return _fitted(training, result)
 
 
-def _fitted(
-    training: NetworkTraining, result: TrainedNetworks, begun: float
-) -> FittedNetworks:
+def _fitted(training: NetworkTraining, result: TrainedNetworks) -> FittedNetworks:
     """Return draws with the report of their training; warn if chains disagree."""
     trained, n_held_out = result.trained, len(result.held_out)
     report = NetworkReport(
@@ -78,7 +69,7 @@ def _fitted(
         n_parameters=sum(map(math.prod, training.network.shapes.values())),
         n_diverged=int((~trained.is_finite).sum()),
         is_stopped=trained.is_stopped,
-        train_seconds=time.perf_counter() - begun,
+        train_seconds=time.perf_counter() - training.begun,
         distance=training.prior.distance,
         device=str(result.placement.device),
         device_reason=result.placement.reason,
@@ -90,15 +81,12 @@ def held_out_noise(
     training: NetworkTraining,
     targets: NumberTargets,
     noise: float,
-    tasks: FitTasks,
-    begun: float,
 ) -> tuple[float, FittedNetworks | None]:
     """Return the noise of samples that a few networks have not learned from.
 
     The second result is these networks if a callback has stopped `fit`: they are its
     draws then. They are trained with the variance `noise`, which is returned, with a
-    warning, if the held-out samples have too little weight. `tasks` and `begun` are as
-    in `fit_networks`.
+    warning, if the held-out samples have too little weight.
     """
     few = training.of_few(FEW_DRAWS, is_bootstrap=False)
     weights = few.samples.weights[few.split(few.generator())[1]]
@@ -110,7 +98,7 @@ def held_out_noise(
             UserWarning,
         )
         return noise, None
-    result, stopped, outputs = _hold_out(few, tasks, begun)
+    result, stopped, outputs = _hold_out(few)
     values = targets.values[result.held_out]
     found = calibrated_noise(outputs, values, weights, noise)
     return found, stopped
@@ -120,8 +108,6 @@ def held_out_temperature(
     training: NetworkTraining,
     codes: NDArray[np.intp],
     log_proba: Callable[[FloatArray], Tensor],
-    tasks: FitTasks,
-    begun: float,
 ) -> tuple[float, FittedNetworks | None]:
     """Return the temperature of samples that a few networks have not learned from.
 
@@ -130,21 +116,21 @@ def held_out_temperature(
     probabilities of outputs (k, m, n_outputs).
     """
     few = training.of_few(FEW_DRAWS, is_bootstrap=training.settings.is_bootstrap)
-    result, stopped, outputs = _hold_out(few, tasks, begun)
+    result, stopped, outputs = _hold_out(few)
     weights = few.samples.weights[result.held_out]
     told = log_proba(outputs), codes[result.held_out], weights
     return calibrated_temperature(*told), stopped
 
 
 def _hold_out(
-    few: NetworkTraining, tasks: FitTasks, begun: float
+    few: NetworkTraining,
 ) -> tuple[TrainedNetworks, FittedNetworks | None, FloatArray]:
     """Train a few networks.
 
     Returns what the training gives, the draws of `fit` if a callback stops it, and
     outputs (k, m, n_outputs) at the samples that were held out.
     """
-    result = few.run(tasks, SEARCH_EPOCH)
+    result = few.run(SEARCH_EPOCH)
     _warn_of_diverged(few, result.trained, SEARCH_EPOCH)
     stopped = None
     if result.trained.is_stopped:
@@ -158,7 +144,7 @@ def _hold_out(
             f"{n} samples.{spread if is_other else ''}",
             UserWarning,
         )
-        stopped = _fitted(few, result, begun)
+        stopped = _fitted(few, result)
     return result, stopped, few.outputs(result, few.samples.rows[result.held_out])
 
 

@@ -1,6 +1,5 @@
 """BayesianNetworkRegressor."""
 
-import time
 from dataclasses import replace
 from typing import Any, Self
 
@@ -317,7 +316,9 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
         """
         is_open = is_auto(self.noise_variance)
         settings = read_settings(Compute.of(self), calibrate=AUTO if is_open else False)
-        samples = self._read(X, y, sample_weight, settings)
+        samples = read_samples(
+            self, X, y, sample_weight, settings, multi_output=True, y_numeric=True
+        )
         self._train(settings.for_samples(samples.weights, LEAST_FOR_NOISE), samples)
         return self
 
@@ -403,32 +404,19 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
         chosen = self._chosen(self._draws(X), n_samples, random_state)
         return chosen[:, 0] if self._is_single else chosen
 
-    def _read(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: ArrayLike | None,
-        settings: NetworkSettings,
-    ) -> NetworkSamples:
-        """Return the training samples."""
-        return read_samples(
-            self, X, y, sample_weight, settings, multi_output=True, y_numeric=True
-        )
-
     def _train(self, settings: NetworkSettings, samples: NetworkSamples) -> None:
         """Find the noise, if held-out samples tell it, and train the draws."""
         targets, prior, seed = self._targets(samples, settings)
-        training = NetworkTraining(settings, samples, targets, prior, seed)
+        tasks, stopped = FitTasks(self), None
+        training = NetworkTraining(settings, samples, targets, prior, seed, tasks)
         training = training.of_all()
         training.require_room()
-        begun, tasks, stopped = time.perf_counter(), FitTasks(self), None
         if settings.calibrates and settings.has_usual_prior:
             start = self.noise_variance_
-            found = held_out_noise(training, targets, start, tasks, begun)
-            self.noise_variance_, stopped = found
+            self.noise_variance_, stopped = held_out_noise(training, targets, start)
             targets = targets.with_noise(self.noise_variance_ / start)
             training = replace(training, targets=targets)
-        self._publish(stopped or fit_networks(training, tasks, begun))
+        self._publish(stopped or fit_networks(training))
         tasks.end()
 
     def _targets(

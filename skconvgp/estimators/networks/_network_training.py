@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, TypeAlias
 
@@ -115,13 +116,16 @@ class TrainedNetworks:
 
 @dataclass(frozen=True)
 class NetworkTraining:
-    """A training: everything that it reads, on the host."""
+    """A training of networks: everything that it reads, on the host."""
 
     settings: NetworkSettings
     samples: NetworkSamples
     targets: NetworkTargets
     prior: NetworkPrior  # the kernel, and the variances of layers
     seed: int  # of everything that is random
+    tasks: FitTasks  # of the estimator, which are told of each epoch
+    # By the clock, when the work began.
+    begun: float = field(default_factory=time.perf_counter)
 
     @cached_property
     def network(self) -> BatchedNetwork:
@@ -194,13 +198,12 @@ class NetworkTraining:
         require_room(self.settings, self.network, *sizes, device or placement.device)
         return placement
 
-    def run(self, tasks: FitTasks, task: str) -> TrainedNetworks:
+    def run(self, task: str) -> TrainedNetworks:
         """Train where there is room; raise if all draws diverge.
 
-        The tasks are told of each epoch; `task`, a key of `STAGES`, is the name of an
-        epoch.
+        `task`, a key of `STAGES`, is the name of an epoch.
         """
-        settings = self.settings
+        settings, tasks = self.settings, self.tasks
         verbose = 0 if tasks.is_watched else settings.verbose
         unit = "epochs" if settings.sampling is None else "steps"
         name, stage = STAGES[task]

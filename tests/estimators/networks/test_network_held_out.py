@@ -44,7 +44,7 @@ class Stopping:
 
     def __init__(self, monkeypatch, first=10**9):
         self.names, self.first = [], first
-        step = "skconvgp.estimators.networks._network_fit.FitTasks.step"
+        step = "skconvgp.estimators._callbacks.FitTasks.step"
         monkeypatch.setattr(step, lambda _, name: self(name))
 
     def __call__(self, name):
@@ -406,8 +406,8 @@ def first_diverges(monkeypatch):
     """Let the first draw of a search diverge."""
     run = NetworkTraining.run
 
-    def diverged(training, tasks, task):
-        result = run(training, tasks, task)
+    def diverged(training, task):
+        result = run(training, task)
         if task == "search epoch":
             result.trained.is_finite[0] = False
         return result

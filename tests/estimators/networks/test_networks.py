@@ -483,9 +483,7 @@ def test_chains_are_compared():
 
 
 def test_chains_may_stop_before_they_can_be_compared(monkeypatch):
-    monkeypatch.setattr(
-        "skconvgp.estimators.networks._network_fit.FitTasks.step", lambda *_: True
-    )
+    monkeypatch.setattr("skconvgp.estimators._callbacks.FitTasks.step", lambda *_: True)
     model = regressor(inference="sghmc", n_chains=2).fit(*wave(12))
     assert model.fit_report_.is_stopped
     assert not hasattr(model, "rhat_")
@@ -494,9 +492,7 @@ def test_chains_may_stop_before_they_can_be_compared(monkeypatch):
 
 @pytest.mark.parametrize("inference", ["ensemble", "bootstrap"])
 def test_callbacks_may_stop_a_training(inference, monkeypatch):
-    monkeypatch.setattr(
-        "skconvgp.estimators.networks._network_fit.FitTasks.step", lambda *_: True
-    )
+    monkeypatch.setattr("skconvgp.estimators._callbacks.FitTasks.step", lambda *_: True)
     model = regressor(inference=inference).fit(*wave(12))
     assert model.fit_report_.is_stopped
     assert model.n_iter_ == len(model.loss_curve_) == 1
