@@ -30,7 +30,7 @@ from skconvgp.estimators.settings._checks import Given, is_auto
 from skconvgp.estimators.settings._gp import can_choose_noise
 from skconvgp.kernels import Kernel
 from skconvgp.processes import (
-    JUDGED,
+    JUDGED_IMAGES,
     KernelBasis,
     LabelModel,
     PartsBasis,
@@ -184,12 +184,12 @@ def _mirrors_patches(
 ) -> bool:
     """Return whether patches alone are averaged over mirror images.
 
-    A fit to at most `JUDGED` images decides, if there is room for it.
+    A fit to at most `JUDGED_IMAGES` images decides, if there is room for it.
     """
     if len(whole.mirrors) == 1:
         return whole.mirrors[0]
     n = whole.images.n_samples
-    drawn = permutation(n, resources.generator())[:JUDGED]
+    drawn = permutation(n, resources.generator())[:JUDGED_IMAGES]
     indices = to_numpy(drawn.sort().values)
     judging = replace(
         whole,

@@ -79,7 +79,7 @@ from skconvgp.processes.fits._growing import can_grow, extend_process
 from skconvgp.processes.fits._held_rows import HeldRows
 from skconvgp.processes.fits._label_models import LabelModel, LinkModel, NoisyModel
 from skconvgp.processes.fits._landmark_plan import plan_landmarks
-from skconvgp.processes.fits._parts_fit import JUDGED, PartChoice, PartsFit
+from skconvgp.processes.fits._parts_fit import JUDGED_IMAGES, PartChoice, PartsFit
 from skconvgp.processes.fits._patch_noise import LEAST_NOISE
 from skconvgp.processes.fits._patches import plan_patches
 from skconvgp.processes.fits._requirements import (
@@ -108,7 +108,7 @@ from skconvgp.processes.posterior._solved import Solved, SolvedLeftOut
 __all__ = [
     "GRAM_COPIES",
     "INDUCING",
-    "JUDGED",
+    "JUDGED_IMAGES",
     "LEAST_NOISE",
     "Basis",
     "BoundMoving",

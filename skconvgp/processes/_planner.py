@@ -123,6 +123,8 @@ class Planner:
         if models:
             self._require_labels(models[0].likelihood, settings)
         match copy.deepcopy(parts.completion):
+            case None:
+                return self._plan_whole(models, problem, settings)
             case SubsetOfData() as selection:
                 return self._plan_selected(selection, models, problem, settings)
             case Completion() as completion:
@@ -133,11 +135,7 @@ class Planner:
                 require_common_noise(repr(localization), models)
                 return self._plan_local(localization, settings)
             case CoarseKernel() as coarsening:
-                n_versions = problem.n_versions
-                return self._plan_coarse(coarsening, models, settings, n_versions)
-        n, n_versions = self.basis.n_samples, problem.n_versions
-        route, fit = self._dense(models, settings, n, n_versions)
-        return self._plan(route.size, partial(_fit_all, fit), route.solver)
+                return self._plan_coarse(coarsening, models, problem, settings)
 
     def _plan(
         self,
@@ -150,6 +148,18 @@ class Planner:
         """Return a plan, by default for the samples and the solver of the user."""
         basis, solver = basis or self.basis, solver or self.parts.solver
         return Plan(basis.n_samples, size, fit_at, basis, solver, remedy)
+
+    def _plan_whole(
+        self,
+        models: list[LabelModel],
+        problem: Problem,
+        settings: Settings,
+        basis: PlainBasis | None = None,
+    ) -> Plan:
+        """Return the plan for the whole Gram matrix, by default of the samples."""
+        n, n_versions = self.basis.n_samples, problem.n_versions
+        route, fit = self._dense(models, settings, n, n_versions)
+        return self._plan(route.size, partial(_fit_all, fit), route.solver, basis)
 
     def affords_choice(self, problem: Problem, most: int) -> bool:
         """Return whether choosing the noise costs at most as much as the fit itself.
@@ -327,17 +337,15 @@ class Planner:
         self,
         coarsening: CoarseKernel,
         models: list[LabelModel],
+        problem: Problem,
         settings: Settings,
-        n_versions: int,
     ) -> Plan:
         """Return the plan for a cheaper kernel, or for its sum with a completed one."""
-        coarse, n = coarsened(coarsening, self.basis), self.basis.n_samples
-        route, fit = self._dense(models, settings, n, n_versions)
-        added = coarsening.exact
+        coarse, added = coarsened(coarsening, self.basis), coarsening.exact
         if added is None:
-            return self._plan(
-                route.size, partial(_fit_all, fit), route.solver, basis=coarse
-            )
+            return self._plan_whole(models, problem, settings, coarse)
+        n = self.basis.n_samples
+        route, fit = self._dense(models, settings, n, problem.n_versions)
         if not route.is_held:
             asked = f"solver={self.parts.solver_setting!r}"
             raise TileMemoryError(

@@ -212,7 +212,7 @@ def test_weights_of_many_images_are_chosen_on_some(monkeypatch):
         return squared_view(images)
 
     choices = (PartChoice(NETWORK, noted), CHOICES[1])
-    monkeypatch.setattr("skconvgp.processes.fits._parts_fit.JUDGED", 12)
+    monkeypatch.setattr("skconvgp.processes.fits._parts_fit.JUDGED_IMAGES", 12)
     process, report = fitted(images, targets, choices=choices)
     weights = np.array(report["part_weights"])
     assert judged == [12] + [N] * bool(weights[0])

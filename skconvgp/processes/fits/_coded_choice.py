@@ -16,6 +16,7 @@ from skconvgp.processes._problem import Problem, Settings
 from skconvgp.processes.fits._feature_rows import taken
 from skconvgp.processes.fits._label_choice import CHOOSING
 from skconvgp.processes.fits._label_models import LabelModel, NoisyModel, left_out_loss
+from skconvgp.processes.fits._reading import Reading
 from skconvgp.processes.posterior._coded import (
     Coded,
     CodedTargets,
@@ -121,13 +122,13 @@ def values_of_labels(
 
 
 def solve_labels(
-    reading: Any, models: Sequence[Any], settings: Settings, least_noise: float
+    reading: Reading, models: Sequence[Any], settings: Settings, least_noise: float
 ) -> Coded:
     """Return the posterior by the model with the lowest leave-one-out log loss.
 
     Parameters
     ----------
-    reading : HeldReading or ImageReading
+    reading : Reading
         The samples.
     models : sequence of LabelModel
         Candidates, for which `follow_labels` holds.
@@ -151,7 +152,7 @@ def solve_labels(
 
 
 def _best(
-    reading: Any, candidates: list[CodedTargets], sums: ClassSums, whole: Tensor
+    reading: Reading, candidates: list[CodedTargets], sums: ClassSums, whole: Tensor
 ) -> CodedTargets:
     """Return the candidate with the least leave-one-out log loss."""
     judged, rows, chosen = reading.judged(sums)

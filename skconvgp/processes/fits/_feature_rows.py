@@ -47,7 +47,7 @@ class Observed:
     staying: Tensor  # (s,), weight that stays at its input if a sample is left out
     inputs: EqualInputs
     of: Any  # row (s,) of each sample, or `EVERY`
-    codes: Tensor | None  # (s,), of classes, if there are any
+    codes: Any  # tensor (s,) of codes of classes; None without classes
 
 
 class Rows(Protocol):

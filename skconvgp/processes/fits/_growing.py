@@ -35,7 +35,8 @@ from skconvgp.processes.fits._held_rows import (
 )
 from skconvgp.processes.fits._image_rows import KEPT_IMAGES, ImageReading
 from skconvgp.processes.fits._label_models import NoisyModel
-from skconvgp.processes.fits._sums import Reading, process_of, record_of, shared
+from skconvgp.processes.fits._reading import Reading
+from skconvgp.processes.fits._sums import process_of, record_of, shared
 from skconvgp.processes.posterior._coded import Coded, CodedTargets
 from skconvgp.processes.posterior._coefficients import coefficients_of
 from skconvgp.processes.posterior._labelled import Labelled

@@ -52,7 +52,7 @@ from skconvgp.solvers import Cholesky
 
 KMEANS = TermChoice("kmeans", None, "auto")
 FEW = 32  # images that show which precision a kernel needs
-JUDGED = 1000  # images that choose weights, at most
+JUDGED_IMAGES = 1000  # images that choose weights, at most
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ class PartsFit:
         Views and features are in single precision, and count half.
         """
         n, shape = self.images.n_samples, self.images.image_shape
-        n_built = len(self.mirrors) if n <= JUDGED else 1
+        n_built = len(self.mirrors) if n <= JUDGED_IMAGES else 1
         built = len(self.choices) * n_built * n**2
         versions = 2 if any(self.mirrors) else 1
         shown = (
@@ -247,7 +247,8 @@ class PartsFit:
         run: Run,
     ) -> Fitted:
         start, n = clock(run.config.device), len(problem.rows)
-        n_pairs = len(self.mirrors) * min(n, JUDGED) ** 2 + (n > JUDGED) * n**2
+        n_judged = min(n, JUDGED_IMAGES)
+        n_pairs = len(self.mirrors) * n_judged**2 + (n > n_judged) * n**2
         show = run.progress("fit, parts", unit="")
         shown = _Shown(show, n_pairs * len(self.choices))
         built, weights = self._chosen(problem, resources, run, shown)
@@ -282,9 +283,9 @@ class PartsFit:
     def _chosen(
         self, problem: Problem, resources: Resources, run: Run, shown: _Shown
     ) -> tuple[_Built, FloatArray]:
-        """Return parts of at most `JUDGED` images, and the weights of all parts."""
+        """Return parts of some images that judge, and the weights of all parts."""
         n = len(problem.rows)
-        drawn = permutation(n, resources.generator())[:JUDGED]
+        drawn = permutation(n, resources.generator())[:JUDGED_IMAGES]
         indices = to_numpy(drawn.sort().values)
         judged = problem.take(indices, is_precomputed=False)
         equal = equal_weights(len(self.choices))

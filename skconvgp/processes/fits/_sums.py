@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 from torch import Generator, Tensor
 
@@ -35,14 +35,13 @@ from skconvgp.processes.fits._coded_choice import solve_labels
 from skconvgp.processes.fits._held_rows import HeldReading
 from skconvgp.processes.fits._image_rows import ImageReading
 from skconvgp.processes.fits._label_models import LabelModel
+from skconvgp.processes.fits._reading import Reading
 from skconvgp.processes.posterior._coefficients import (
     CoefficientPosterior,
     coefficients_of,
 )
 from skconvgp.processes.posterior._shared import Shared
 from skconvgp.processes.posterior._solutions import FeatureSolution
-
-Reading: TypeAlias = HeldReading | ImageReading
 
 
 def fit_features(

@@ -26,7 +26,7 @@ from skconvgp.processes._run import Resources, Run
 from skconvgp.processes.basis._patch_basis import PatchBasis
 from skconvgp.processes.fits._feature_rows import FeatureRows, Observed
 from skconvgp.processes.posterior._coefficients import coefficients_of
-from skconvgp.processes.posterior._solutions import FeatureSolution, solution_of
+from skconvgp.processes.posterior._solutions import LeavesOut, solution_of
 
 LEAST_SHARE = 1e-12  # of a weight; less is rounding of a difference
 
@@ -150,7 +150,7 @@ class ImageFeatures:
     def leave_out(
         self,
         images: PatchImages,
-        solution: FeatureSolution,
+        solution: LeavesOut,
         model: Model,
         labels: Labels | None,
         known: FloatArray | None = None,
@@ -161,18 +161,14 @@ class ImageFeatures:
         """
         codes = labels.codes if isinstance(labels, CodedLabels) else None
         observed = images.observed(model, codes, self.run.config.device)
-        by: Any = solution
-        leaving, found = by.leaving(observed), []
+        leaving, found = solution.leaving(observed), []
         for part, block in self.basis.blocks(images.rows, self.run, "leave out"):
             of_part = None if known is None else known[part]
             rows = self.rows(block.to(torch.float64), images.rows[part], of_part)
-            at_rows = by.at_rows(rows, leaving, part)
+            at_rows = solution.at_rows(rows, leaving, part)
             found.append((*at_rows, rows.residual_diag))
         mean, var, residual_diag = map(torch.cat, zip(*found, strict=True))
-        left_out: tuple[FloatArray, FloatArray] = by.left_out(
-            (mean, var), residual_diag, leaving, observed.of
-        )
-        return left_out
+        return solution.left_out((mean, var), residual_diag, leaving, observed.of)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import torch
 from torch import Tensor
@@ -14,21 +14,39 @@ from skconvgp.engine import thaw, to_tensor
 from skconvgp.inference import FeaturePosterior, FeatureSums
 from skconvgp.processes._grown import coded_labels
 from skconvgp.processes._process import Process
-from skconvgp.processes.fits._feature_rows import FeatureRows
+from skconvgp.processes.fits._feature_rows import EVERY, FeatureRows, Observed
 from skconvgp.processes.posterior._coded import Coded
 from skconvgp.processes.posterior._shared import Shared
 
 FeatureSolution: TypeAlias = Shared | Coded
 
 
+class LeavesOut(Protocol):
+    """A posterior of features as left-out predictions need it."""
+
+    def leaving(self, observed: Observed) -> Any:
+        """Return the parts of the posterior that leave with each sample."""
+        ...
+
+    def at_rows(
+        self, rows: FeatureRows, leaving: Any, part: slice = EVERY
+    ) -> tuple[Tensor, Tensor]:
+        """Return means and variances at rows, which are a part of all."""
+        ...
+
+    def left_out(
+        self, found: tuple[Tensor, Tensor], residual_diag: Tensor, leaving: Any, of: Any
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return left-out means and variances of samples, from those at rows."""
+        ...
+
+
 def leave_out(
-    solution: Any, rows: FeatureRows, leaving: Any, of: Any
+    solution: LeavesOut, rows: FeatureRows, leaving: Any, of: Any
 ) -> tuple[FloatArray, FloatArray]:
     """Return left-out means and variances of samples; `of` is as in `Observed`."""
-    found: tuple[FloatArray, FloatArray] = solution.left_out(
-        solution.at_rows(rows, leaving), rows.residual_diag, leaving, of
-    )
-    return found
+    at_rows = solution.at_rows(rows, leaving)
+    return solution.left_out(at_rows, rows.residual_diag, leaving, of)
 
 
 def solution_of(process: Process, device: torch.device) -> FeatureSolution:

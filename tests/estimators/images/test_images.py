@@ -366,7 +366,7 @@ def test_parts_have_names_of_their_own():
 @pytest.mark.parametrize(("flips", "n_shown"), [(True, 2), ("auto", 4)])
 def test_a_fit_shows_how_many_parts_are_done(flips, n_shown, monkeypatch, capfd):
     monkeypatch.setattr("skconvgp.estimators.compute._progress.INTERVAL", 0.0)
-    monkeypatch.setattr("skconvgp.processes.fits._parts_fit.JUDGED", N // 2)
+    monkeypatch.setattr("skconvgp.processes.fits._parts_fit.JUDGED_IMAGES", N // 2)
     images, targets, _ = data()
     gp = ImageRegressor(
         [NETWORK, VECTORS], part_weights=[1.0, 3.0], flips=flips, verbose=1
