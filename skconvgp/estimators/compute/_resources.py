@@ -85,12 +85,13 @@ class EstimatorResources:
         if basis.is_streamed:  # sums are double: responses may be single
             dtype = compute.dtype(device, "fused")
             return basis.with_dtype(str(dtype).removeprefix("torch."))
-        if self._fitted is None and basis.kernel not in self._tried:
-            self._tried.append(basis.kernel)
-            warn_of_blindness(basis.kernel, basis.images())
+        kernel, images = basis.kernel, basis.images()
+        if self._fitted is None and kernel not in self._tried:
+            self._tried.append(kernel)
+            warn_of_blindness(kernel, images)
         dtype = compute.dtype(device, basis.choice(run).name)
         if (compute["dtype"], dtype) == (AUTO, torch.float32):
-            reason = why_double(basis.kernel, basis.images())
+            reason = why_double(kernel, images)
             self.dtype_reason = self.dtype_reason or reason
             dtype = torch.float64 if reason else dtype
         return replace(basis, dtype=str(dtype).removeprefix("torch."))
