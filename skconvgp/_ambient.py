@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -12,7 +13,15 @@ import torch
 
 from skconvgp._threads import one_thread
 
-__all__ = ["named_recursion", "ordinary_state", "ordinary_torch", "public"]
+__all__ = [
+    "Call",
+    "current_call",
+    "named_recursion",
+    "ordinary_state",
+    "ordinary_torch",
+    "outside",
+    "public",
+]
 
 P = ParamSpec("P")
 Value = TypeVar("Value")
@@ -24,6 +33,34 @@ ARITHMETIC: dict[str, Any] = {"all": "ignore"}
 # Set by the compiler of torch when it is imported, which forward derivatives, among
 # others, do.
 COMPILER_CACHE = "TORCHINDUCTOR_CACHE_DIR"
+
+
+class Call(ExitStack):
+    """A call of a public function or method, with what is left to do at its end."""
+
+    name: str = ""
+    owner: object = None  # its first argument, to which a method belongs
+    outer: "Call | None" = None  # the public call that makes it; None: the user does
+    progress: Any = None  # shows how far the call is; None: nobody has asked
+    tasks: Any = None  # tells callbacks of scikit-learn; None: there are none
+
+
+_CALL: ContextVar[Call | None] = ContextVar("call", default=None)
+
+
+def current_call() -> Call | None:
+    """Return the public call in which this is computed, the innermost one."""
+    return _CALL.get()
+
+
+@contextmanager
+def outside() -> Iterator[None]:
+    """Run what users have given as if it were called outside of all public calls."""
+    token = _CALL.set(None)
+    try:
+        yield
+    finally:
+        _CALL.reset(token)
 
 
 @contextmanager
@@ -67,14 +104,20 @@ def named_recursion() -> Iterator[None]:
 
 
 @contextmanager
-def ordinary_state() -> Iterator[None]:
+def ordinary_state(name: str = "", owner: object = None) -> Iterator[None]:
     """Compute as `ordinary_torch` does, and as numpy does if nobody asks it to warn.
 
     Under ``np.errstate(all="raise")`` numbers that vanish would be errors. Torch uses
-    one thread for all but large operations.
+    one thread for all but large operations. Name and owner are those of a `Call`.
     """
-    with np.errstate(**ARITHMETIC), ordinary_torch(), one_thread():
-        yield
+    call = Call()
+    call.name, call.owner, call.outer = name, owner, _CALL.get()
+    with np.errstate(**ARITHMETIC), ordinary_torch(), one_thread(), call:
+        token = _CALL.set(call)
+        try:
+            yield
+        finally:
+            _CALL.reset(token)
 
 
 def public(call: Callable[P, Value]) -> Callable[P, Value]:
@@ -82,7 +125,7 @@ def public(call: Callable[P, Value]) -> Callable[P, Value]:
 
     @wraps(call)
     def behind_the_door(*args: P.args, **settings: P.kwargs) -> Value:
-        with named_recursion(), ordinary_state():
+        with named_recursion(), ordinary_state(call.__name__, *args[:1]):
             return call(*args, **settings)
 
     return behind_the_door

@@ -423,7 +423,7 @@ def test_only_progress_and_versions_are_written_to_the_terminal():
         }
 
     found = files_with(lambda path: "sys.std" in path.read_text())
-    assert found == {"estimators/compute/_progress.py", "estimators/_report.py"}
+    assert found == {"estimators/compute/_bar.py", "estimators/_report.py"}
     assert writers(PACKAGE / "estimators/_report.py") == {"show_versions"}
 
 

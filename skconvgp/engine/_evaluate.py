@@ -42,7 +42,8 @@ def _silent(done: int, total: int) -> None:
 class Progress:
     """Progress callback, and the number of pairs already done."""
 
-    # Called with (pairs done, pairs in all) before the first block and after each.
+    # Called with (pairs done, pairs in all) before the first block that is computed,
+    # when those that were read are done, and after each.
     on_step: OnStep
     done: int  # pairs done before
     total: int  # pairs in all
@@ -56,8 +57,7 @@ class KernelOracle:
     images: Tensor  # (n, c, h, w), on the host
     config: ComputeConfig
     runner: TileRunner = run_serially
-    # Called with (pairs done, pairs in all) before the first block that is computed and
-    # after each.
+    # Called with (pairs done, pairs in all), as that of `Progress`.
     on_step: OnStep = _silent
     # Files of finished blocks, which are read and written.
     cache: TileCache | None = None
@@ -242,14 +242,15 @@ class KernelOracle:
         left = plan.blocks()
         if cache:
             left = cache.fill(matrix, left, store, self.costs.value_shape)
-        n_left = sum(block.n_pairs for block in left)
-        progress = progress or Progress(self.on_step, 0, n_left)
-        done = progress.done
+        n_read = plan.n_pairs - sum(block.n_pairs for block in left)
+        progress = progress or Progress(self.on_step, 0, plan.n_pairs)
+        done = progress.done + n_read
         if left and plan.keeps_tables:
             rows.keep(slices(plan.n_rows, plan.block), self.runner)
             cols.keep(slices(plan.n_cols, plan.block), self.runner)
-        if left and not done:  # the time of tables is no time of pairs
-            progress.on_step(0, progress.total)
+        if progress.total and not progress.done:
+            # The time of tables and of files is no time of pairs.
+            progress.on_step(done, progress.total)
         for block, values in self.runner(self._jobs(plan.tile, left, rows, cols)):
             if cache:
                 cache.keep(matrix, block, values)

@@ -106,6 +106,7 @@ def kernel_neighborhoods(
         for part in slices(m, size)
     )
     done, pairs = 0, plan.n_pairs
+    oracle.on_step(0, m * pairs)
     for part, grams in oracle.runner(jobs):
         done += part.stop - part.start
         oracle.on_step(done * pairs, m * pairs)

@@ -68,12 +68,15 @@ def pull_back(
     host too, and need not be symmetric. Factored weights require the same images on
     both sides. Results are added in the order of the blocks, whatever the order in
     which the runner returns them. `on_step` is called with (pairs done, pairs in all)
-    after each block. The costs of tiles are measured if none are given.
+    before the first block and after each. The costs of tiles are measured if none are
+    given.
     """
     costs = known_costs or measure_tiles(backend, rows, config)
     plan = _plan(costs, rows, cols, config)
     by_theta, by_rows, done = None, None, 0
     jobs = _jobs(backend, plan, rows, cols, weights, config)
+    if on_step is not None:
+        on_step(0, plan.n_pairs)
     for block, pulled in _in_order(runner(jobs)):
         if by_theta is None:
             by_theta = torch.zeros_like(pulled.by_theta)

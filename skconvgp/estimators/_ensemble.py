@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, has_fit_para
 from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
 from skconvgp.engine import host_values
+from skconvgp.estimators._callbacks import BaseCallbacks
 from skconvgp.estimators._candidates import (
     is_candidate,
     last_inputs,
@@ -34,13 +35,15 @@ from skconvgp.estimators._mixture_weights import (
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._validation import check_weights
 from skconvgp.estimators._warn import ask_each
+from skconvgp.estimators.compute._progress import progress_of
 from skconvgp.estimators.settings._checks import Given, word_of
+from skconvgp.processes import Stage
 
 # Method of an estimator that each kind of weights needs.
 NEEDED = {"stacking": "loo_predict_proba", "evidence": "log_marginal_likelihood"}
 
 
-class KernelEnsembleClassifier(ClassifierMixin, _BaseComposition):
+class KernelEnsembleClassifier(ClassifierMixin, BaseCallbacks, _BaseComposition):
     """A mixture of Gaussian process classifiers, usually with different kernels.
 
     Each classifier is fitted to all samples, and the predicted probabilities are mixed.
@@ -449,7 +452,19 @@ def _fit_each(
     """Return fitted clones by name."""
     given = {} if sample_weight is None else {"sample_weight": sample_weight}
     _require_parameters(named, given)
-    fitted = ask_each(named, lambda one: clone(one).fit(X, labels, **given))
+    is_shown = any(getattr(one, "verbose", 0) for one in named.values())
+    progress = progress_of(int(is_shown))
+    stages = {
+        id(one): f"model {i} of {len(named)}: {name}"
+        for i, (name, one) in enumerate(named.items(), 1)
+    }
+    progress.expect(*(Stage(name, 1.0, "models") for name in stages.values()))
+
+    def fit(one: Any) -> Any:
+        with progress.inside(stages[id(one)]):
+            return clone(one).fit(X, labels, **given)
+
+    fitted = ask_each(named, fit)
     return dict(zip(named, fitted, strict=True))
 
 

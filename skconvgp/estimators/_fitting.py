@@ -107,14 +107,12 @@ def fit_flows(
 
         return tasks.step(STEP, reconstruction_attributes=fitted)
 
-    is_watched = tasks.is_watched
-    search = flow_search(settings, data.problem, basis, watch, is_watched=is_watched)
+    search = flow_search(settings, data.problem, basis, watch)
     learned, found, reason = _learn(data, parts, search)
     fit_as(tasks.estimator, _plan(data, parts, learned, found, reason))
     if tasks.estimator.noise_variance_ != learned.usual_noise:
         found.at_bounds.pop(NOISE_LABEL, None)  # the process chose another noise
     warn_of_bounds(settings.owner, found.at_bounds)
-    tasks.end()
 
 
 def _learn(

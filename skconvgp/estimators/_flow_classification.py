@@ -2,14 +2,14 @@
 
 from typing import Any, Self
 
-from skconvgp.estimators._callbacks import BaseCallbacks, FitTasks, with_callbacks
+from skconvgp.estimators._callbacks import FitTasks
 from skconvgp.estimators._classifier import GPClassifier
 from skconvgp.estimators._fitting import fit_flows
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.kernels import rbf
 
 
-class KernelFlowsClassifier(BaseCallbacks, GPClassifier):
+class KernelFlowsClassifier(GPClassifier):
     """Gaussian process classifier whose kernel is learned by Kernel Flows.
 
     Kernel Flows calls a kernel good if one half of a batch predicts the whole batch
@@ -259,7 +259,6 @@ class KernelFlowsClassifier(BaseCallbacks, GPClassifier):
         self.verbose = verbose
 
     # Without weights: if batches are drawn, they are no copies.
-    @with_callbacks
     @public_fit
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the kernel, then fit the latent functions, and calibrate.
@@ -278,5 +277,6 @@ class KernelFlowsClassifier(BaseCallbacks, GPClassifier):
         """
         data = self._read_labels(X, y, None)
         parts = data.settings.parts(self._label_models, keeps_left_out=self._calibrates)
-        fit_flows(data, parts, FitTasks(self), GPClassifier._fit_as)
+        tasks = FitTasks(self, has_steps=True)
+        fit_flows(data, parts, tasks, GPClassifier._fit_as)
         return self

@@ -2,14 +2,14 @@
 
 from typing import Any, Self
 
-from skconvgp.estimators._callbacks import BaseCallbacks, FitTasks, with_callbacks
+from skconvgp.estimators._callbacks import FitTasks
 from skconvgp.estimators._fitting import fit_flows
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._regressor import GPRegressor
 from skconvgp.kernels import rbf
 
 
-class KernelFlowsRegressor(BaseCallbacks, GPRegressor):
+class KernelFlowsRegressor(GPRegressor):
     """Gaussian process regressor whose kernel is learned by Kernel Flows.
 
     Kernel Flows calls a kernel good if one half of a batch predicts the whole batch
@@ -244,7 +244,6 @@ class KernelFlowsRegressor(BaseCallbacks, GPRegressor):
         self.verbose = verbose
 
     # Without weights: if batches are drawn, they are no copies.
-    @with_callbacks
     @public_fit
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the kernel, then fit the latent function of each output.
@@ -263,5 +262,6 @@ class KernelFlowsRegressor(BaseCallbacks, GPRegressor):
         """
         data = self._read_targets(X, y, None)
         parts = data.settings.parts()
-        fit_flows(data, parts, FitTasks(self), GPRegressor._fit_as)
+        tasks = FitTasks(self, has_steps=True)
+        fit_flows(data, parts, tasks, GPRegressor._fit_as)
         return self

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Self
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 
+from skconvgp.estimators._callbacks import BaseCallbacks
 from skconvgp.estimators._versions import with_version, without_version
 from skconvgp.estimators.settings._checks import is_precomputed
 from skconvgp.kernels import Kernel, convnet
@@ -34,7 +35,7 @@ def require_nested(
         )
 
 
-class KernelEstimator(BaseEstimator):
+class KernelEstimator(BaseCallbacks, BaseEstimator):
     """An estimator with a kernel, which takes images too."""
 
     # Makes the kernel that None stands for.

@@ -81,5 +81,5 @@ def _search(
         choice.optimizer,
         None if isinstance(noise, str) else max(noise, LEAST_NOISE),
         learns_kernel,
-        watch_steps(choice.criterion, settings),
+        watch_steps(settings),
     )

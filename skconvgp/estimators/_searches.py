@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skconvgp._protocols import Localization, Step
 from skconvgp.backends import choose_backend
 from skconvgp.estimators._warn import warn_caller
-from skconvgp.estimators.compute._progress import STEPS, FitLine
+from skconvgp.estimators.compute._progress import SEARCH, STEPS, progress_of
 from skconvgp.estimators.settings._checks import (
     AUTO,
     KERNELS,
@@ -64,7 +64,7 @@ def evidence_search(
     require_plain(settings, problem)
     if choice.criterion == "loo":
         warn_of_copies(problem)
-    watch = watch_steps(choice.criterion, settings)
+    watch = watch_steps(settings)
     # The noise is chosen again after the search if `noise_variance` names the other
     # criterion, and with a completion, whose matrix differs. If the labels determine
     # the noise, strings are refused.
@@ -93,15 +93,20 @@ def evidence_search(
     )
 
 
-def watch_steps(label: str, settings: GPSettings) -> Callable[[Step], bool]:
-    """Return the callback of the steps of a search, which shows progress."""
-    progress = FitLine(label, settings.verbose, unit=STEPS)
+def watch_steps(
+    settings: GPSettings, watch: Callable[[Step], bool] = lambda _: False
+) -> Callable[[Step], bool]:
+    """Return the callback of the steps of a search, which shows progress.
 
-    def watch(step: Step) -> bool:
-        progress.report(step.index + 1, step.total)
-        return False
+    After each step `watch` is called, and returns whether to stop.
+    """
+    show = progress_of(settings.verbose)(SEARCH, unit=STEPS, is_fit=True)
 
-    return watch
+    def watch_step(step: Step) -> bool:
+        show(step.index + 1, step.total)
+        return watch(step)
+
+    return watch_step
 
 
 def flow_search(
@@ -109,13 +114,10 @@ def flow_search(
     problem: Problem,
     basis: GramBasis,
     watch: Callable[[Step], bool],
-    *,
-    is_watched: bool,
 ) -> FlowSearch:
     """Return the search on batches by the settings of Kernel Flows.
 
-    `watch` is called after each step, and returns whether to stop; `is_watched` is
-    whether it shows progress itself.
+    `watch` is called after each step, and returns whether to stop.
     """
     optimizer, noise = settings.read("optimizer", as_optimizer), settings.noise
     objective = settings.read("objective", as_objective, noise=noise)
@@ -125,13 +127,6 @@ def flow_search(
     require_samples(problem)
     sizes = settings.read("batch_size", as_batch_sizes, n=len(problem.rows))
     require_room(problem.codes, min(sizes))
-    verbose = 0 if is_watched else settings.verbose
-    progress = FitLine("flow", verbose, unit=STEPS)
-
-    def watch_step(step: Step) -> bool:
-        progress.report(step.index + 1, step.total)
-        return watch(step)
-
     # An objective that was given as an object has its own noise.
     is_usual = isinstance(settings["objective"], str | None)
     return FlowSearch(
@@ -140,7 +135,7 @@ def flow_search(
         sizes,
         settings.read("n_batches", as_count, most=MOST_BATCHES),
         isinstance(noise, str) and is_usual,
-        watch_step,
+        watch_steps(settings, watch),
     )
 
 

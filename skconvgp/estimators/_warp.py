@@ -34,7 +34,7 @@ from skconvgp.estimators._scale import warn_of_scale
 from skconvgp.estimators._targets import target_columns
 from skconvgp.estimators._validation import make_generator, warn_of_idle
 from skconvgp.estimators._warn import warn_caller
-from skconvgp.estimators.compute._progress import FLOW_STEPS, FitLine
+from skconvgp.estimators.compute._progress import FLOW_STEPS, progress_of
 from skconvgp.estimators.settings._checks import (
     AUTO,
     Given,
@@ -53,8 +53,10 @@ from skconvgp.flows._batches import Batches
 from skconvgp.flows._field import PointKernel, travel
 from skconvgp.flows._warp import Flow, keeps_order
 from skconvgp.kernels import Kernel, rbf
+from skconvgp.processes import Stage
 
 AUTO_BATCH = 128
+FLOW = "flow"  # the stage of a fit
 # With less, rounding errors of the factorisation move the points:
 # docs/maths.rst, "Flows of points"
 SMALLEST_NUGGET = 1e-5
@@ -348,7 +350,9 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
     ) -> None:
         """Learn the steps, and set the attributes that follow; warn of no steps."""
         generator = make_generator(self.random_state)
-        line = FitLine("fit", Compute.of(self).verbose, unit=FLOW_STEPS)
+        progress = progress_of(Compute.of(self).verbose)
+        progress.expect(Stage(FLOW, flow.n_steps, FLOW_STEPS))
+        show = progress(FLOW, unit=FLOW_STEPS, is_fit=True)
 
         def learn(placement: Placement) -> None:
             warp = flow.learn(
@@ -357,7 +361,7 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
                 Batches(len(points), codes, generator),
                 self._covariances(self.kernel_, placement),
                 self._covariances(self.field_kernel_, placement),
-                line.report,
+                show,
             )
             self.embedding_ = to_numpy(warp.points)
             self.is_monotone_ = keeps_order(points, warp.points)

@@ -43,7 +43,14 @@ from skconvgp.processes._process import (
     LeftOutValues,
     Process,
 )
-from skconvgp.processes._run import Resources, Run
+from skconvgp.processes._run import (
+    COVARIANCES,
+    FLOPS,
+    PAIRS,
+    Resources,
+    Run,
+    Stage,
+)
 from skconvgp.processes.basis._basis import Basis, NewRows
 from skconvgp.processes.basis._completed import complete
 from skconvgp.processes.basis._expansion import ExpansionBasis, expand, expanded
@@ -106,10 +113,13 @@ from skconvgp.processes.posterior._shared import Leaving
 from skconvgp.processes.posterior._solved import Solved, SolvedLeftOut
 
 __all__ = [
+    "COVARIANCES",
+    "FLOPS",
     "GRAM_COPIES",
     "INDUCING",
     "JUDGED_IMAGES",
     "LEAST_NOISE",
+    "PAIRS",
     "Basis",
     "BoundMoving",
     "Clipped",
@@ -173,6 +183,7 @@ __all__ = [
     "Settings",
     "Solved",
     "SolvedLeftOut",
+    "Stage",
     "Steps",
     "SummedBasis",
     "Term",

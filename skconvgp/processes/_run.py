@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import torch
 from numpy.typing import NDArray
@@ -27,32 +28,84 @@ SMALLER_MATRIX = (
 )
 
 
+# Names of stages.
+COVARIANCES, FEATURES, NOISE, SOLVING = "covariances", "features", "noise", "solving"
+PAIRS, IMAGES, FLOPS = "pairs", "images", "flops"  # what stages count
+# Operations of LAPACK for n^3, as operations of a product of matrices that take as
+# long: 1 to 1.2 and 5 to 11 for n of 1000 to 2000.
+FACTOR, INVERSE, EIGEN = 1.0, 1.2, 10.0
+
+
+class Stage(NamedTuple):
+    """A stage of a computation that is to come."""
+
+    name: str
+    amount: float = 0.0  # of the unit; 0 if it is not known
+    unit: str = PAIRS  # stages of a unit take seconds in proportion to their amounts
+
+
 class ShowProgress(Protocol):
-    """Returns the callback of the progress of a computation."""
+    """Shows how far a call is; makes the callback of the progress of a stage."""
 
     def __call__(
         self,
-        label: str,
+        name: str,
         n_position_pairs: int = 1,
         *,
-        unit: str = "pairs",
+        unit: str = PAIRS,
         is_part: bool = False,
+        is_fit: bool = False,
     ) -> OnStep:
-        """Return a progress callback.
+        """Return the callback of a stage, which begins when it is called.
+
+        The first call says how much is done before the stage: nothing, or pairs that
+        are read from files.
 
         Parameters
         ----------
-        label : str
-            Name of the computation.
+        name : str
+            Name of the stage.
         n_position_pairs : int, default=1
             Pairs of positions whose covariances a pair of samples needs.
         unit : str, default="pairs"
-            What is counted; empty if the speed tells nothing.
+            What is counted.
         is_part : bool, default=False
             Whether a part of the pairs of training samples is computed, as settings of
             the user say, and not all of them.
+        is_fit : bool, default=False
+            Whether users are warned if the stage takes long.
         """
         ...
+
+    def expect(self, *stages: Stage) -> None:
+        """Tell of all stages to come, in place of those that were told of before."""
+        ...
+
+    def enter(self, name: str) -> None:
+        """Begin a stage that counts nothing; it ends when the next one begins."""
+        ...
+
+    def inside(self, name: str) -> AbstractContextManager[None]:
+        """Begin a stage, of which all stages inside of the context are parts."""
+        ...
+
+
+class NoProgress:
+    """Shows nothing."""
+
+    def __call__(self, name: str, *_: Any, **__: Any) -> OnStep:  # noqa: ARG002
+        """Return a callback that does nothing."""
+        return _silent
+
+    def expect(self, *stages: Stage) -> None:
+        """Tell nobody."""
+
+    def enter(self, name: str) -> None:
+        """Tell nobody."""
+
+    def inside(self, name: str) -> AbstractContextManager[None]:  # noqa: ARG002
+        """Return a context of no effect."""
+        return nullcontext()
 
 
 @dataclass(frozen=True)
@@ -71,8 +124,8 @@ class Run:
         Runs blocks of tiles.
     backend : str
         Backend of tiles: "auto", "torch" or "fused".
-    progress : callable
-        Returns the progress callback of a computation.
+    progress : ShowProgress
+        Shows how far the call is.
     find_cache : callable
         Returns the cache of tiles of training samples, or None, given the backend, the
         configuration and the images.
@@ -98,7 +151,7 @@ class Run:
 
     def quiet(self) -> Self:
         """Return the run without progress."""
-        return replace(self, progress=_show_nothing)
+        return replace(self, progress=NoProgress())
 
 
 class Resources(Protocol):
@@ -154,16 +207,6 @@ def run_of_fit(
     user = user or f"A fit to {n} samples, beside tiles,"
     require_memory(needed, placement.device, user, remedy)
     return resources.run(placement, needed)
-
-
-def _show_nothing(
-    label: str,  # noqa: ARG001  (nothing is shown)
-    n_position_pairs: int = 1,  # noqa: ARG001  (nothing is shown)
-    *,
-    unit: str = "pairs",  # noqa: ARG001  (nothing is shown)
-    is_part: bool = False,  # noqa: ARG001  (nothing is shown)
-) -> OnStep:
-    return _silent
 
 
 def _silent(done: int, total: int) -> None:

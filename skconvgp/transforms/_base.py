@@ -31,6 +31,7 @@ from skconvgp.engine import (
     slices,
     to_numpy,
 )
+from skconvgp.estimators._callbacks import BaseCallbacks
 from skconvgp.estimators._columns import image_columns
 from skconvgp.estimators._doors import read_new
 from skconvgp.estimators._given import FLOATS, checked_rows, images_to_rows
@@ -74,7 +75,7 @@ class InvertibleMap(ImageMap, Protocol):
         ...
 
 
-class ImageTransformer(TransformerMixin, BaseEstimator):
+class ImageTransformer(TransformerMixin, BaseCallbacks, BaseEstimator):
     """A transformer of images, which may come as rows."""
 
     image_shape: object

@@ -368,7 +368,7 @@ def test_progress_is_shown_and_only_if_asked_for(capsys):
     regressor().fit(X, y)
     assert not capsys.readouterr().err
     regressor(verbose=1).fit(X, y)
-    assert "flow: 100%" in capsys.readouterr().err
+    assert "fit: 100%" in capsys.readouterr().err
 
 
 def test_an_objective_that_is_never_defined_is_told():

@@ -1,13 +1,22 @@
-"""A progress line on stderr."""
+"""How far a call is: its line, and warnings of fits that take long."""
+
+from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 
+from skconvgp._ambient import current_call
+from skconvgp._typing import OnStep
 from skconvgp.estimators._warn import warn_caller
+from skconvgp.estimators.compute._bar import Bar
+from skconvgp.processes import PAIRS, Stage
 
-PAIRS, STEPS = "pairs", "steps"  # what most computations count, and searches
+STEPS, EPOCHS = "steps", "epochs"  # what searches and trainings count
 FLOW_STEPS = "flow steps"  # of samples that move, which are taken to the last one
-INTERVAL = 0.5  # seconds between two lines
+SEARCH = "search"  # a stage
 MEASURED = 2.0  # seconds after which the speed of the first pairs is that of the others
 LONG = 600.0  # seconds of a fit that its caller should know of
 # What needs fewer pairs, if all pairs are computed or if only a part of them is.
@@ -25,103 +34,125 @@ FEWER_STEPS = {
 }
 
 
-class ProgressLine:
-    """Writes the finished share, the speed and the time left of a computation.
+def progress_of(verbose: int, n_workers: int = 1) -> CallProgress:
+    """Return the progress of the call that is made now.
 
-    A repeated computation, such as a product in each step of a solver, is timed again
-    each time. The end of a short computation is written the first time only. `label` is
-    the name of the computation. If `verbose` is 0, nothing is written. `unit` is that
-    of the counts; empty if the speed tells nothing.
+    Its line is that of the outermost call that shows one. A method that calls others of
+    the same object is the call. `n_workers` blocks are in work at the same time.
     """
-
-    def __init__(self, label: str, verbose: int, unit: str = PAIRS) -> None:
-        self._label, self._unit = label, unit
-        self._verbose = verbose
-        self._start = self._last = time.perf_counter()
-        self._end: float | None = None  # time of the previous computation
-        self._is_shown = True  # whether this computation has, or should have, a line
-
-    def __call__(self, done: int, total: int) -> None:
-        """Report `done` of `total`, at most twice a second; the start has no line."""
-        if self._verbose < 1 or not done:
-            return
-        now = time.perf_counter()
-        if self._end is not None:
-            self._start, self._end, self._is_shown = self._end, None, False
-        is_last = done >= total
-        if is_last:
-            self._end = now
-        if now - self._last < INTERVAL and not (is_last and self._is_shown):
-            return
-        self._last, self._is_shown = now, True
-        rate = self._rate(done, now)
-        left = (total - done) / rate
-        speed = f" {rate:.3g} {self._unit}/s," if self._unit else ""
-        line = (
-            f"{self._label}: {done / total:4.0%},{speed} "
-            f"{_clock(now - self._start)} elapsed, {_clock(left)} left"
-        )
-        if sys.stderr.isatty():
-            sys.stderr.write(f"\r\x1b[2K{line}" + ("\n" if is_last else ""))
-        else:
-            sys.stderr.write(line + "\n")
-        sys.stderr.flush()
-
-    def _rate(self, done: int, now: float) -> float:
-        """Return pairs a second, since the start."""
-        return done / max(now - self._start, 1e-9)
+    call = inner = current_call()
+    while call is not None and call.progress is None and call.tasks is None:
+        call = call.outer
+    if call is None and verbose:
+        call = inner
+        while call and call.outer and call.outer.owner is call.owner:
+            call = call.outer
+    if call is not None and call.progress is None:
+        call.progress = Bar(call, verbose)
+        call.push(call.progress.end)
+    return CallProgress(None if call is None else call.progress, n_workers)
 
 
-class FitLine(ProgressLine):
-    """Progress of a fit, whose first line estimates the time of the fit.
+@dataclass(frozen=True)
+class CallProgress:
+    """Progress of a call, as a computation tells it."""
 
-    The warning of a long fit is given even if nothing is written. `n_position_pairs` is
-    the number of pairs of positions whose covariances a pair of samples needs.
-    `n_workers` blocks are in work at the same time: the first one is no measure of
-    their speed. Only the cost of the unit "pairs" has a line. `is_part` says that only
-    a part of all pairs is computed.
+    bar: Bar | None  # None shows nothing
+    n_workers: int = 1
+
+    def __call__(
+        self,
+        name: str,
+        n_position_pairs: int = 1,
+        *,
+        unit: str = PAIRS,
+        is_part: bool = False,
+        is_fit: bool = False,
+    ) -> OnStep:
+        """Return the callback of a stage; parameters are those of `ShowProgress`."""
+        remedy = FEWER_PAIRS[is_part] if unit == PAIRS else FEWER_STEPS.get(unit, "")
+        given = self.bar, name, unit, n_position_pairs, self.n_workers
+        return Count(*given, remedy, is_judged=is_fit).report
+
+    def expect(self, *stages: Stage) -> None:
+        """Tell of all stages to come."""
+        if self.bar is not None:
+            self.bar.expect(stages)
+
+    def enter(self, name: str) -> None:
+        """Begin a stage that counts nothing."""
+        if self.bar is not None:
+            self.bar.enter(name)
+
+    @contextmanager
+    def inside(self, name: str) -> Iterator[None]:
+        """Begin a stage, of which all stages inside of the context are parts."""
+        if self.bar is not None:
+            self.bar.enter(name, is_whole=True)
+        yield
+        if self.bar is not None:
+            self.bar.leave()
+
+
+class Count:
+    """Counts the work of a stage, and warns if a fit will take long.
+
+    The warning is given even if nothing is shown. The first of `n_workers` blocks that
+    are in work at the same time is no measure of their speed. `n_position_pairs` is the
+    number of pairs of positions whose covariances a pair of samples needs.
     """
 
     def __init__(
         self,
-        label: str,
-        verbose: int,
+        bar: Bar | None,
+        name: str,
+        unit: str = PAIRS,
         n_position_pairs: int = 1,
         n_workers: int = 1,
+        remedy: str = "",
         *,
-        unit: str = PAIRS,
-        is_part: bool = False,
+        is_judged: bool = False,
     ) -> None:
-        super().__init__(label, verbose, unit)
-        self._n_position_pairs = n_position_pairs
+        self._bar, self._name, self._unit, self._remedy = bar, name, unit, remedy
+        self._each = f" of {n_position_pairs} pairs of positions"
+        self._each = self._each if n_position_pairs > 1 else ""
         self._n_awaited = n_workers  # reports until the speed is known
-        self._remedy = FEWER_PAIRS[is_part] if unit == PAIRS else FEWER_STEPS.get(unit)
+        self._created = time.perf_counter()
         self._first = sys.maxsize, 0.0  # the report that is counted from
-        self._is_said, self._is_judged = unit != PAIRS, False
+        self._is_judged = not is_judged
+        self._n_passes = 0
 
     def report(self, done: int, total: int) -> None:
-        """Report `done` of `total`; estimate the time of all, and warn once."""
+        """Report `done` of `total`; the first report of a computation begins it."""
         now = time.perf_counter()
         if done <= self._first[0]:
             # What came before, tables of the images, is no time of pairs.
             self._first = done, now
+            self._n_passes += 1
+            if self._bar is not None:
+                self._bar.enter(self._name, is_counted=True)
+                if done and self._unit == PAIRS:
+                    self._bar.read(done / total)
         else:
             self._n_awaited -= 1
-            if not self._is_said and (self._n_awaited <= 0 or done >= total):
-                self._is_said = True
-                self._say_cost(total, self._rate(done, now))
             self._judge(done, total, now)
-        if self._is_said or done >= total:
-            self(done, total)
+        if self._bar is not None and done:
+            self._tell(self._bar, done, total, now)
 
-    def _say_cost(self, total: int, rate: float) -> None:
-        """Write the time of all pairs, at the speed of the first blocks."""
-        if self._verbose < 1:
+    def _tell(self, bar: Bar, done: int, total: int, now: float) -> None:
+        """Show how much is done, once the speed is known."""
+        first, are_pairs = self._first[0], self._unit == PAIRS
+        is_known = done > first and self._n_awaited <= 0
+        if are_pairs and not is_known and done < total:
             return
-        cost = f"{total} pairs of samples"
-        if self._n_position_pairs > 1:
-            cost += f", {self._n_position_pairs} pairs of positions each"
-        sys.stderr.write(f"{self._label}: {cost}, about {_clock(total / rate)}\n")
+        rate, read = self._rate(done, now), first if are_pairs else 0
+        again = f"pass {self._n_passes}, " if self._n_passes > 1 else ""
+        bar.count(
+            done / total,
+            (total - done) / rate,
+            read / rate,
+            f"{again}{done} of {total} {self._unit}, {rate:.3g}/s{self._each}",
+        )
 
     def _judge(self, done: int, total: int, now: float) -> None:
         """Warn if the fit will take long."""
@@ -135,21 +166,17 @@ class FitLine(ProgressLine):
             is_search = self._unit == STEPS  # which may need less
             will = "may take up to" if is_search else "will take some"
             what = "pairs of its samples" if self._unit == PAIRS else self._unit
+            read = self._first[0] if self._unit == PAIRS else 0
             remedy = f" {self._remedy}" if self._remedy else ""
             warn_caller(
-                f"`fit` {will} {seconds / 60.0:.0f} minutes for the {total} {what}, "
-                f"at the speed of the first ones: {rate:.3g} a second.{remedy}",
+                f"`fit` {will} {seconds / 60.0:.0f} minutes for the {total - read} "
+                f"{what}, at the speed of the first ones: {rate:.3g} a second.{remedy}",
                 UserWarning,
             )
 
     def _rate(self, done: int, now: float) -> float:
-        """Return pairs a second, since the first report, or the start if it is all."""
+        """Return the speed since the first report, or the start if that was all."""
         before, start = self._first
         if done == before:
-            return super()._rate(done, now)
+            before, start = 0, self._created
         return (done - before) / max(now - start, 1e-9)
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes}:{rest:02d}"

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import Any, TypeVar
 
 import torch
 from torch import Generator, Tensor
 
 from skconvgp._config import ComputeConfig
-from skconvgp._typing import OnStep
 from skconvgp.backends import BackendChoice
 from skconvgp.engine import Placement, TileCache
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._kept_tiles import find_cache
-from skconvgp.estimators.compute._progress import PAIRS, FitLine, ProgressLine
+from skconvgp.estimators.compute._progress import progress_of
 from skconvgp.estimators.compute._sight import warn_of_blindness
 from skconvgp.estimators.compute._steep import why_double
 from skconvgp.estimators.settings._checks import AUTO, DTYPES
@@ -71,7 +69,7 @@ class EstimatorResources:
         budget = compute.memory_budget(device, reserved, n_workers)
         solve_dtype = compute.solve_dtype
         config = ComputeConfig(device, dtype, solve_dtype, budget, n_workers)
-        progress = partial(_progress, verbose=compute.verbose, n_workers=n_workers)
+        progress = progress_of(compute.verbose, n_workers)
         run = Run(placement, config, runner, backend, progress, self._find_cache)
         return run if self._fitted is None else self._at_hand(run, self._fitted)
 
@@ -125,21 +123,3 @@ class EstimatorResources:
     ) -> TileCache | None:
         folder = self._compute.folder
         return find_cache(folder, choice, config.dtype, config.device, images)
-
-
-def _progress(
-    label: str,
-    n_position_pairs: int = 1,
-    *,
-    unit: str = PAIRS,
-    is_part: bool = False,
-    verbose: int,
-    n_workers: int,
-) -> OnStep:
-    """Return the callback of computed pairs, for a fit or for predictions."""
-    if label != "fit":
-        return ProgressLine(label, verbose, unit)
-    line = FitLine(
-        label, verbose, n_position_pairs, n_workers, unit=unit, is_part=is_part
-    )
-    return line.report

@@ -25,7 +25,7 @@ from skconvgp.engine import (
 )
 from skconvgp.estimators._given import FLOATS, host_samples
 from skconvgp.estimators._series import warn_of_series
-from skconvgp.estimators.compute._progress import ProgressLine
+from skconvgp.estimators.compute._progress import progress_of
 from skconvgp.estimators.functions._pairs import (
     covariances,
     read_pairs,
@@ -34,6 +34,7 @@ from skconvgp.estimators.functions._pairs import (
 from skconvgp.estimators.settings._checks import as_flag
 from skconvgp.estimators.settings._compute import Compute
 from skconvgp.kernels import Kernel
+from skconvgp.processes import COVARIANCES
 
 REMEDY = "use fewer samples, or `gram_vjp`, which stores no derivatives of K."
 
@@ -127,7 +128,7 @@ def gram_gradient(
         verbose=verbose,
     )
     placement = compute.placement_of(n_values)
-    progress = ProgressLine("gram", compute.verbose)
+    progress = progress_of(compute.verbose)(COVARIANCES)
     warn_of_series(kernel, *sides)
 
     def evaluate(placement: Placement) -> NDArray[Any]:
@@ -248,7 +249,7 @@ def gram_vjp(
     has_inputs = compute.read("inputs", as_flag)
     weights = _weights(G, pairs.size)
     images, columns = sides[0], None if Y is None else sides[1]
-    progress = ProgressLine("gradient", compute.verbose)
+    progress = progress_of(compute.verbose)("derivatives")
     warn_of_series(kernel, *sides)
 
     def evaluate(placement: Placement) -> tuple[Tensor, Tensor | None]:

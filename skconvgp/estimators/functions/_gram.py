@@ -19,12 +19,13 @@ from skconvgp.engine import (
 )
 from skconvgp.estimators._series import warn_of_series
 from skconvgp.estimators.compute._kept_tiles import find_cache, warn_of_unknown
-from skconvgp.estimators.compute._progress import ProgressLine
+from skconvgp.estimators.compute._progress import progress_of
 from skconvgp.estimators.compute._steep import why_double
 from skconvgp.estimators.functions._pairs import covariances, read_pairs
 from skconvgp.estimators.settings._checks import is_auto
 from skconvgp.estimators.settings._compute import Compute
 from skconvgp.kernels import Kernel
+from skconvgp.processes import COVARIANCES
 
 OWNER = "gram_matrix"  # of settings, in messages
 REMEDY = "pass a memory map as `out`, use fewer samples, or dtype='float32'."
@@ -135,7 +136,7 @@ def gram_matrix(
         verbose=verbose,
     )
     placement = compute.placement_of(n_values)
-    progress = ProgressLine("gram", compute.verbose)
+    progress = progress_of(compute.verbose)(COVARIANCES)
     folder = compute.folder
     warn_of_unknown(folder, kernel)
     warn_of_series(kernel, *sides)

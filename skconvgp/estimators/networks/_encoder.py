@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -19,7 +18,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from skconvgp._ambient import public
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.engine import Placement, compute_at, host_values, to_numpy, to_tensor
-from skconvgp.estimators._callbacks import FitTasks, with_callbacks
+from skconvgp.estimators._callbacks import FitTasks
 from skconvgp.estimators._doors import read_new
 from skconvgp.estimators._labels import most_probable
 from skconvgp.estimators._public_fit import public_fit
@@ -279,7 +278,6 @@ class BinaryEncoder(
         self.random_state = random_state
         self.verbose = verbose
 
-    @with_callbacks
     @public_fit
     def fit(self, X: Any, y: Any = None) -> Self:
         """Train the encoder, and refit the head to its codes.
@@ -298,7 +296,7 @@ class BinaryEncoder(
         """
         settings = read_encoder_settings(Compute.of(self))
         samples = read_coded_samples(self, X, y, settings)
-        fitted = fit_encoder(settings, samples, partial(FitTasks, self))
+        fitted = fit_encoder(settings, samples, FitTasks(self, has_steps=True))
         self._n_features_out = settings.n_bits
         return self._take(samples, fitted)
 

@@ -34,7 +34,7 @@ from skconvgp.estimators._training import (
     require_outputs,
 )
 from skconvgp.estimators._warn import warn_caller
-from skconvgp.estimators.compute._progress import ProgressLine
+from skconvgp.estimators.compute._progress import EPOCHS, progress_of
 from skconvgp.estimators.networks._encoder_head import BLOCK, CodeHead, unit_scale
 from skconvgp.estimators.networks._encoder_memory import (
     require_bits,
@@ -107,9 +107,9 @@ class FittedEncoder:
 
 
 def fit_encoder(
-    settings: EncoderSettings, data: CodedSamples, begin: Callable[[], FitTasks]
+    settings: EncoderSettings, data: CodedSamples, tasks: FitTasks
 ) -> FittedEncoder:
-    """Train the encoder, and refit the head; `begin` is called when all is checked."""
+    """Train the encoder, and refit the head; the tasks are told of each epoch."""
     settings.given.require_device()
     require_bits(settings, data)
     placement = settings.given.placement(step_bytes(settings, data))
@@ -117,17 +117,14 @@ def fit_encoder(
     seed = settings.given.generator().initial_seed()
     encoder, start = _make_encoder(settings, data, seed)
     work = _Work(settings, data, encoder, start, seed)
-    tasks = begin()
-    verbose = 0 if tasks.is_watched else settings.verbose
-    progress = ProgressLine("codes", verbose, "epochs")
+    show = progress_of(settings.verbose)("codes", unit=EPOCHS)
 
     def watch(epoch: Epoch) -> bool:
-        progress(epoch.index + 1, epoch.total)
+        show(epoch.index + 1, epoch.total)
         return tasks.step(EPOCH)
 
     with threads_for(LARGE if encoder.is_spatial else 0.0):  # convolutions are large
         fitted = compute_at(placement, partial(work.fit, watch=watch))
-    tasks.end()
     _judge_bits(fitted.n_constant, settings)
     return fitted
 

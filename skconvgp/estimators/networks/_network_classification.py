@@ -12,7 +12,7 @@ from torch import Tensor
 from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
 from skconvgp.engine import rows_to_tensor, to_numpy
-from skconvgp.estimators._callbacks import FitTasks, with_callbacks
+from skconvgp.estimators._callbacks import FitTasks
 from skconvgp.estimators._labels import (
     accuracy,
     as_labels,
@@ -311,7 +311,6 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         self.random_state = random_state
         self.verbose = verbose
 
-    @with_callbacks
     @public_fit
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Train the draws.
@@ -525,14 +524,14 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         seed = make_generator(self.random_state).initial_seed()
         values = targets.values if isinstance(targets, NumberTargets) else None
         choice = PriorChoice(settings, samples, seed)
-        prior, tasks = choice.for_labels(values, self.latent_scale_), FitTasks(self)
+        prior = choice.for_labels(values, self.latent_scale_)
+        tasks = FitTasks(self, has_steps=True)
         training = NetworkTraining(settings, samples, targets, prior, seed, tasks)
         self.calibration_ = Calibration()
         if targets.codes is not None and settings.calibrates and may_hold_out:
             self._calibrate(training, targets.codes)
         else:
             self._publish(fit_networks(training))
-        tasks.end()
 
     def _calibrate(self, training: NetworkTraining, codes: NDArray[np.intp]) -> None:
         """Train the draws, and find the temperature on held-out samples.

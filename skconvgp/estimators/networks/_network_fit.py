@@ -16,6 +16,7 @@ from skconvgp._typing import FloatArray
 from skconvgp.engine import to_numpy
 from skconvgp.estimators._training import EPOCH
 from skconvgp.estimators._warn import warn_caller
+from skconvgp.estimators.compute._progress import progress_of
 from skconvgp.estimators.networks._network_calibration import (
     calibrated_noise,
     calibrated_temperature,
@@ -36,6 +37,7 @@ from skconvgp.estimators.networks._network_training import (
 )
 from skconvgp.metrics import split_rhat
 from skconvgp.networks import Trained
+from skconvgp.processes import Stage
 
 # R-hat of chains up to which their draws are used without a warning.
 LARGEST_RHAT = 1.1
@@ -98,7 +100,7 @@ def held_out_noise(
             UserWarning,
         )
         return noise, None
-    result, stopped, outputs = _hold_out(few)
+    result, stopped, outputs = _hold_out(few, training.settings.n_draws)
     values = targets.values[result.held_out]
     found = calibrated_noise(outputs, values, weights, noise)
     return found, stopped
@@ -116,20 +118,24 @@ def held_out_temperature(
     probabilities of outputs (k, m, n_outputs).
     """
     few = training.of_few(FEW_DRAWS, is_bootstrap=training.settings.is_bootstrap)
-    result, stopped, outputs = _hold_out(few)
+    result, stopped, outputs = _hold_out(few, training.settings.n_draws)
     weights = few.samples.weights[result.held_out]
     told = log_proba(outputs), codes[result.held_out], weights
     return calibrated_temperature(*told), stopped
 
 
 def _hold_out(
-    few: NetworkTraining,
+    few: NetworkTraining, n_draws: int
 ) -> tuple[TrainedNetworks, FittedNetworks | None, FloatArray]:
-    """Train a few networks.
+    """Train a few networks, before the training of `n_draws` of them.
 
     Returns what the training gives, the draws of `fit` if a callback stops it, and
     outputs (k, m, n_outputs) at the samples that were held out.
     """
+    draws = {SEARCH_EPOCH: few.settings.n_draws, EPOCH: n_draws}
+    progress_of(few.settings.verbose).expect(
+        *(Stage(STAGES[task][0], n, "draws") for task, n in draws.items())
+    )
     result = few.run(SEARCH_EPOCH)
     _warn_of_diverged(few, result.trained, SEARCH_EPOCH)
     stopped = None

@@ -17,6 +17,7 @@ from skconvgp.engine import rows_to_tensor, to_numpy
 from skconvgp.estimators._classification import ConvNetGPClassifier
 from skconvgp.estimators._regression import ConvNetGPRegressor
 from skconvgp.estimators._warn import warn_caller, warnings_concern
+from skconvgp.estimators.compute._progress import progress_of
 from skconvgp.estimators.functions._gradients import gram_gradient
 from skconvgp.estimators.functions._gram import gram_diag, gram_matrix
 from skconvgp.estimators.networks._network_samples import NetworkSamples
@@ -37,6 +38,7 @@ from skconvgp.processes import KernelBasis, Problem
 LAYERS: dict[str, type[Layer]] = {"tanh": Tanh, "relu": ReLU, "erf": Erf}
 # Samples from which the evidence chooses hyperparameters and noise.
 MOST_ROWS = 1000
+PRIOR = "prior"  # a stage
 # What the noise must be where no evidence and no held-out samples tell it.
 WITHOUT_KERNEL = (
     "a number if a `network` is given and prior='weights', or 'auto' with samples of "
@@ -158,7 +160,8 @@ class PriorChoice:
         name, owner = type(gp).__name__, self._given.owner
         part = f"the {name} of {len(few.rows)} samples that chooses the prior of"
         with warnings_concern(f"{part} {owner}", told=(ScaleWarning,)):
-            gp.fit(few.rows, y, few.weights)
+            with progress_of(self._settings.verbose).inside(PRIOR):
+                gp.fit(few.rows, y, few.weights)
 
     def _matched(self, prior: NetworkPrior) -> NetworkPrior:
         """Return the prior of weights that resembles a kernel, if this is asked for."""

@@ -9,7 +9,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
-from skconvgp.estimators._callbacks import FitTasks, with_callbacks
+from skconvgp.estimators._callbacks import FitTasks
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._targets import (
     in_units,
@@ -294,7 +294,6 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
         self.random_state = random_state
         self.verbose = verbose
 
-    @with_callbacks
     @public_fit
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Train the draws.
@@ -407,7 +406,7 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
     def _train(self, settings: NetworkSettings, samples: NetworkSamples) -> None:
         """Find the noise, if held-out samples tell it, and train the draws."""
         targets, prior, seed = self._targets(samples, settings)
-        tasks, stopped = FitTasks(self), None
+        tasks, stopped = FitTasks(self, has_steps=True), None
         training = NetworkTraining(settings, samples, targets, prior, seed, tasks)
         training = training.of_all()
         training.require_room()
@@ -417,7 +416,6 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
             targets = targets.with_noise(self.noise_variance_ / start)
             training = replace(training, targets=targets)
         self._publish(stopped or fit_networks(training))
-        tasks.end()
 
     def _targets(
         self, samples: NetworkSamples, settings: NetworkSettings

@@ -25,7 +25,7 @@ from skconvgp.estimators._training import (
     made_module,
     require_outputs,
 )
-from skconvgp.estimators.compute._progress import ProgressLine
+from skconvgp.estimators.compute._progress import EPOCHS, STEPS, progress_of
 from skconvgp.estimators.functions._gram import gram_diag, gram_matrix
 from skconvgp.estimators.networks._network_memory import require_room, training_bytes
 from skconvgp.estimators.networks._network_prior import NetworkPrior
@@ -204,13 +204,12 @@ class NetworkTraining:
         `task`, a key of `STAGES`, is the name of an epoch.
         """
         settings, tasks = self.settings, self.tasks
-        verbose = 0 if tasks.is_watched else settings.verbose
-        unit = "epochs" if settings.sampling is None else "steps"
+        unit = EPOCHS if settings.sampling is None else STEPS
         name, stage = STAGES[task]
-        progress = ProgressLine(name, verbose, unit)
+        show = progress_of(settings.verbose)(name, unit=unit)
 
         def watch(epoch: Epoch) -> bool:
-            progress(epoch.index + 1, epoch.total)
+            show(epoch.index + 1, epoch.total)
             return tasks.step(task)
 
         def run(placement: Placement) -> TrainedNetworks:

@@ -19,11 +19,20 @@ from skconvgp.exceptions import CompletionError
 from skconvgp.inference import EqualInputs
 from skconvgp.processes._facts import Fact, Unexplained, Unfinished
 from skconvgp.processes._problem import Problem, Record, entries
-from skconvgp.processes._run import Run, clock
+from skconvgp.processes._run import (
+    COVARIANCES,
+    FLOPS,
+    NOISE,
+    SOLVING,
+    Run,
+    Stage,
+    clock,
+)
 from skconvgp.processes.basis._plain import PlainBasis
 
 # Share of the variance of held-out entries below which a user is warned.
 LEAST_EXPLAINED = 0.5
+COMPLETION = "completion"  # a stage
 
 
 @dataclass(frozen=True)
@@ -78,7 +87,13 @@ def sample_oracle(
     oracle: Any = basis.cached_oracle(run)
     samples = basis.kernel_basis
     n_position_pairs = 1 if samples is None else samples.n_position_pairs
-    show = run.progress("fit", n_position_pairs, is_part=True)
+    count = run.progress(COVARIANCES, n_position_pairs, is_part=True, is_fit=True)
+
+    def show(done: int, total: int) -> None:
+        count(done, total)
+        if done >= total:
+            run.progress.enter(COMPLETION)
+
     return SampleOracle(oracle, basis.precision(run.config), show, n_allowed, codes)
 
 
@@ -100,6 +115,11 @@ def complete(
     start, inputs = clock(run.config.device), problem.inputs
     n = inputs.n_inputs
     n_allowed = n_allowed or max(n, int(fraction * entries(n)))
+    algebra = 2.0 * n * (n_allowed / n) ** 2  # as for so many columns
+    run.progress.expect(
+        Stage(COVARIANCES, n_allowed),
+        *(Stage(name, algebra, FLOPS) for name in (COMPLETION, NOISE, SOLVING)),
+    )
     oracle = sample_oracle(problem, basis, run, n_allowed)
     completed = completion.complete(oracle, fraction, generator)
     for name in ("factor", "lift_map"):

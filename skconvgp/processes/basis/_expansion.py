@@ -22,7 +22,7 @@ from skconvgp.engine import freeze, slices, stream_rows, thaw, to_numpy
 from skconvgp.exceptions import NotFiniteError, TileMemoryError
 from skconvgp.kernels import Kernel
 from skconvgp.kernels._feature_maps import KernelSource, shared_values
-from skconvgp.processes._run import Run, clock
+from skconvgp.processes._run import FEATURES, Run, clock
 from skconvgp.processes.basis._basis import Basis, BasisReport, NewRows, Stream
 from skconvgp.processes.basis._completed import Completed
 from skconvgp.processes.basis._feature_room import require_features
@@ -185,7 +185,8 @@ def expand(
 def expanded(basis: ExpansionBasis, rows: NDArray[Any], run: Run) -> Completed:
     """Return the matrix of the products of features of samples (n, d), on the host."""
     start = clock(run.config.device)
-    show = run.progress("fit", unit="samples")
+    show = run.progress(FEATURES, unit="samples", is_fit=True)
+    show(0, len(rows))
     blocks = basis.blocks(rows, run, on_step=show)
     features = torch.cat([block.to(HOST) for block in blocks])
     diag = (features * features).sum(1)

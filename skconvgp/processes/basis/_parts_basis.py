@@ -14,7 +14,7 @@ from skconvgp._config import ComputeConfig
 from skconvgp._typing import FloatArray
 from skconvgp.backends import BackendChoice, ResponsesChoice
 from skconvgp.engine import MatrixOracle, slices, stream_rows, to_numpy
-from skconvgp.processes._run import Run
+from skconvgp.processes._run import COVARIANCES, IMAGES, Run
 from skconvgp.processes.basis._basis import Basis, BasisReport, NewRows, Stream
 from skconvgp.processes.basis._parts import Part
 from skconvgp.processes.basis._plain import KernelBasis, report_of
@@ -95,7 +95,8 @@ class PartsBasis(Basis):
         needs_diag: bool = True,
     ) -> Stream:
         """Yield covariances (b, n) and prior variances (b,) of new images."""
-        show = run.progress("predict")
+        show = run.progress(COVARIANCES, unit=IMAGES)
+        show(0, len(new))
         for block in slices(len(new), self.rows_at_once(run.config)):
             images = self.images.images(new.rows[block])
             cross = torch.zeros(

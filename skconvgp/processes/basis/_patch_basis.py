@@ -17,7 +17,7 @@ from skconvgp.backends import ResponsesChoice
 from skconvgp.engine import for_each, slices, stream_rows, to_numpy, to_tensor
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import Kernel
-from skconvgp.processes._run import Run
+from skconvgp.processes._run import FEATURES, IMAGES, Run
 from skconvgp.processes.basis._basis import Basis, BasisReport, NewRows, Stream
 from skconvgp.processes.basis._inducing import Inducing
 from skconvgp.processes.basis._plain import KernelBasis, report_of
@@ -106,7 +106,8 @@ class PatchBasis(Basis):
     ) -> Iterator[tuple[slice, Tensor]]:
         """Yield blocks of rows with their features (b, r), in solve precision."""
         size = min(MOST_ROWS, self.rows_at_once(run.config))
-        show = run.progress(label, unit="images")
+        show = run.progress(FEATURES, unit=IMAGES, is_fit=label == "fit")
+        show(0, len(rows))
         for part in slices(len(rows), size):
             yield part, self.features(rows[part], run)
             show(part.stop, len(rows))

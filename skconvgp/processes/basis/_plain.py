@@ -37,7 +37,7 @@ from skconvgp.engine import (
 )
 from skconvgp.kernels import Kernel
 from skconvgp.kernels._feature_maps import HasFeatures
-from skconvgp.processes._run import Run
+from skconvgp.processes._run import COVARIANCES, Run
 from skconvgp.processes.basis._basis import Basis, BasisReport, NewRows, Stream
 
 
@@ -152,7 +152,7 @@ class KernelBasis(Basis):
         needs_diag: bool = True,
         label: str = "predict",
     ) -> Stream:
-        """Yield covariances with the samples; `label` is the name of the progress.
+        """Yield covariances with the samples; `label` says for what.
 
         A prior variance may cost half as much as a covariance.
         """
@@ -214,7 +214,8 @@ class KernelBasis(Basis):
         cache: TileCache | None = None,
     ) -> KernelOracle:
         choice = choice or self.choice(run)
-        config, show = self._config(run), run.progress(label, self.n_position_pairs)
+        config, is_fit = self._config(run), label == "fit"
+        show = run.progress(COVARIANCES, self.n_position_pairs, is_fit=is_fit)
         return KernelOracle(choice.tiles(), images, config, run.runner, show, cache)
 
 

@@ -42,7 +42,18 @@ from skconvgp.processes._problem import (
     require_finite_noise,
 )
 from skconvgp.processes._process import Process
-from skconvgp.processes._run import Run, clock
+from skconvgp.processes._run import (
+    COVARIANCES,
+    EIGEN,
+    FACTOR,
+    FLOPS,
+    INVERSE,
+    NOISE,
+    SOLVING,
+    Run,
+    Stage,
+    clock,
+)
 from skconvgp.processes.basis._parts_basis import PartsBasis
 from skconvgp.processes.basis._summed import GramBasis
 from skconvgp.processes.posterior._left_out import (
@@ -50,6 +61,8 @@ from skconvgp.processes.posterior._left_out import (
     inverse_diag_by_input,
 )
 from skconvgp.processes.posterior._solved import SOLVED, Solved, SolvedLeftOut
+
+PASSES = 20  # over a matrix that is not held, about
 
 
 def fit_exact(
@@ -88,6 +101,7 @@ def fit_exact(
         Record of the fit.
     """
     device, solver = run.config.device, route.solver
+    run.progress.expect(*_stages(len(problem.rows), settings, route, keeps_left_out))
     start = clock(device)
     y, w = run.tensor(problem.targets), run.tensor(problem.weights)
     gram, mean_diag = _gram_operator(basis, route, run, w)
@@ -97,6 +111,7 @@ def fit_exact(
     amplitude = fixed_amplitude(settings.amplitude, mean_diag, y)
     noise = settings.noise
     if isinstance(noise, str):
+        run.progress.enter(NOISE)
         noise = select_noise(
             gram.dense(),
             y,
@@ -108,6 +123,8 @@ def fit_exact(
         )
     noise = max(float(noise), least_noise)
     require_finite_noise(noise / w)
+    if route.is_held:  # otherwise products are covariances
+        run.progress.enter(SOLVING)
     state = solver.init(gram, noise / w)
     solution = solver.solve(state, y)
     # A direct solver whose solution was stopped early still has an exact factor.
@@ -159,6 +176,22 @@ def fit_exact(
         process = replace(process, left_out=left_out)
     n_pairs = entries(len(problem.rows))
     return process, Record(n_pairs, gram_seconds, solve_seconds, report, facts)
+
+
+def _stages(
+    n: int, settings: Settings, route: Route, keeps_left_out: bool
+) -> list[Stage]:
+    """Return the stages of a fit to n samples."""
+    covariances = Stage(COVARIANCES, entries(n))
+    if not route.is_held:
+        return [covariances, Stage(SOLVING, PASSES * entries(n))]
+    noise = [Stage(NOISE, EIGEN * n**3, FLOPS)]
+    solving = (FACTOR + INVERSE * keeps_left_out) * n**3
+    return [
+        covariances,
+        *(noise if isinstance(settings.noise, str) else []),
+        Stage(SOLVING, solving, FLOPS),
+    ]
 
 
 def _gram_operator(

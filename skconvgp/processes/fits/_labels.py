@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from skconvgp._protocols import lift
+from skconvgp._protocols import LinkLikelihood, lift
 from skconvgp.engine import (
     freeze,
     to_numpy,
@@ -24,7 +24,15 @@ from skconvgp.processes._problem import (
     require_finite_noise,
 )
 from skconvgp.processes._process import KeptLeftOut, Labels, Process
-from skconvgp.processes._run import Run, clock
+from skconvgp.processes._run import (
+    COVARIANCES,
+    FACTOR,
+    FLOPS,
+    SOLVING,
+    Run,
+    Stage,
+    clock,
+)
 from skconvgp.processes.basis._completed import Completed
 from skconvgp.processes.basis._expansion import ExpansionBasis
 from skconvgp.processes.basis._summed import GramBasis
@@ -35,6 +43,7 @@ from skconvgp.processes.posterior._labelled import Labelled, LabelState
 # Matrices of the size of the Gram matrix that are kept of the best likelihood so far
 # while the next one is fitted.
 KEPT_COPIES = 2
+NEWTON_STEPS = 100  # of Laplace's approximation for all amplitudes, about
 
 
 @dataclass(frozen=True)
@@ -69,14 +78,23 @@ def fit_labelled(
     bound of the noise that is added to the noise of labels.
     """
     device = run.config.device
-    start = clock(device)
+    start, n = clock(device), len(problem.rows)
+    models = models_of(problem)
+    if completed is None:
+        is_link = bool(models) and isinstance(models[0].likelihood, LinkLikelihood)
+        n_factors = NEWTON_STEPS if is_link else len(models)
+        solving = FACTOR * n_factors * len(problem.scale) * n**3
+        run.progress.expect(
+            Stage(COVARIANCES, entries(n)), Stage(SOLVING, solving, FLOPS)
+        )
     covariances = _covariances(problem, basis, run, completed)
     gram_seconds += clock(device) - start + (completed.seconds if completed else 0.0)
 
     start = clock(device)
     noise = max(float(settings.added_noise), least_noise)
+    run.progress.enter(SOLVING)
     model, amplitude, posterior, facts = best_model(
-        models_of(problem),
+        models,
         covariances.gram,
         covariances.mean_diag,
         problem,

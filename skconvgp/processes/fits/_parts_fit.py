@@ -6,9 +6,9 @@ The formulas: docs/maths.rst, "Sums of parts".
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Generator, Tensor
 
 from skconvgp._tensors import permutation
-from skconvgp._typing import FloatArray, ImageShape, OnStep
+from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.engine import (
     Size,
     kernel_shape,
@@ -39,7 +39,18 @@ from skconvgp.processes._problem import (
     first_of_each,
     fixed_amplitude,
 )
-from skconvgp.processes._run import Resources, Run, clock
+from skconvgp.processes._run import (
+    EIGEN,
+    FACTOR,
+    FLOPS,
+    INVERSE,
+    NOISE,
+    SOLVING,
+    Resources,
+    Run,
+    Stage,
+    clock,
+)
 from skconvgp.processes.basis._inducing_sum import TermChoice, choose_inducing, terms_of
 from skconvgp.processes.basis._parts import KernelPart, MirroredPart, Part, PatchPart
 from skconvgp.processes.basis._parts_basis import PartsBasis, unit_of
@@ -53,6 +64,7 @@ from skconvgp.solvers import Cholesky
 KMEANS = TermChoice("kmeans", None, "auto")
 FEW = 32  # images that show which precision a kernel needs
 JUDGED_IMAGES = 1000  # images that choose weights, at most
+WEIGHTS = "weights"  # a stage
 
 
 @dataclass(frozen=True)
@@ -145,30 +157,6 @@ class PartChoice:
         return KernelBasis(self.kernel, rows, np.arange(len(rows)), shape).resolved()
 
 
-class _Shown:
-    """Shows how much of the pairs of images of all parts is done.
-
-    Parameters
-    ----------
-    show : callable
-        Called with (pairs done, pairs in all) after each part.
-    total : int
-        Pairs in all.
-    """
-
-    def __init__(self, show: OnStep, total: int) -> None:
-        self._show, self._done, self._total = show, 0, total
-
-    def step(self, n: int) -> None:
-        """Tell that one more part is fitted to n images."""
-        self._done += n**2
-        self._show(self._done, self._total)
-
-    def skip(self, n_parts: int, n: int) -> None:
-        """Count parts that are not fitted to n images as done."""
-        self._done += n_parts * n**2
-
-
 @dataclass(frozen=True)
 class _Built:
     """Parts of training images, with their Gram matrices (p, n, n) in their units."""
@@ -247,18 +235,13 @@ class PartsFit:
         run: Run,
     ) -> Fitted:
         start, n = clock(run.config.device), len(problem.rows)
-        n_judged = min(n, JUDGED_IMAGES)
-        n_pairs = len(self.mirrors) * n_judged**2 + (n > n_judged) * n**2
-        show = run.progress("fit, parts", unit="")
-        shown = _Shown(show, n_pairs * len(self.choices))
-        built, weights = self._chosen(problem, resources, run, shown)
+        run.progress.expect(*self._stages(n))
+        built, weights = self._chosen(problem, resources, run)
         used = np.flatnonzero(weights)
         if len(built.grams[0]) < n:
-            shown.skip(len(self.choices) - len(used), n)
             all_images = np.arange(n)
-            choices = [self.choices[i] for i in used]
             built = self._built(
-                choices, problem, all_images, built.is_mirrored, resources, run, shown
+                used.tolist(), problem, all_images, built.is_mirrored, resources, run
             )
         else:
             built = _only(built, used)
@@ -280,23 +263,50 @@ class PartsFit:
         record = replace(record, report=record.report | report)
         return Fitted(replace(process, basis=parts), record, np.arange(n))
 
+    def _stages(self, n: int) -> list[Stage]:
+        """Return the stages of a fit to n images."""
+        m, every = min(n, JUDGED_IMAGES), range(len(self.choices))
+        built = [(i, m, is_mirrored) for is_mirrored in self.mirrors for i in every]
+        whole = [(i, n, self.mirrors[-1]) for i in every] if n > m else []
+        n_scores = len(self.mirrors) - 1
+        n_scores += 2 * len(every) ** 2 if self.weights is None else 0
+        n_noises = isinstance(self.settings.noise, str)
+        solving = FACTOR + INVERSE * self.keeps_left_out
+        return [
+            *map(self._stage, built),
+            Stage(WEIGHTS, n_scores * EIGEN * m**3, FLOPS),
+            *map(self._stage, whole),
+            Stage(NOISE, n_noises * EIGEN * n**3, FLOPS),
+            Stage(SOLVING, solving * n**3, FLOPS),
+        ]
+
+    def _stage(self, one: tuple[int, int, bool]) -> Stage:
+        """Return the stage of a part, of so many images, with mirror images or not."""
+        i, n, is_mirrored = one
+        name = f"part {i + 1} of {len(self.choices)}: {self.choices[i].name}"
+        if is_mirrored and len(self.mirrors) > 1:
+            name += ", mirrored"
+        if self.images.n_samples > JUDGED_IMAGES:
+            name += f", {n} images"
+        return Stage(name, n**2 * (1.0 + is_mirrored), "pairs of images")
+
     def _chosen(
-        self, problem: Problem, resources: Resources, run: Run, shown: _Shown
+        self, problem: Problem, resources: Resources, run: Run
     ) -> tuple[_Built, FloatArray]:
         """Return parts of some images that judge, and the weights of all parts."""
         n = len(problem.rows)
         drawn = permutation(n, resources.generator())[:JUDGED_IMAGES]
         indices = to_numpy(drawn.sort().values)
         judged = problem.take(indices, is_precomputed=False)
-        equal = equal_weights(len(self.choices))
+        equal, every = equal_weights(len(self.choices)), range(len(self.choices))
         weights = equal if self.weights is None else self.weights
         candidates = [
-            self._built(
-                self.choices, problem, indices, is_mirrored, resources, run, shown
-            )
+            self._built(every, problem, indices, is_mirrored, resources, run)
             for is_mirrored in self.mirrors
         ]
         built = candidates[0]
+        if len(candidates) > 1 or self.weights is None:
+            run.progress.enter(WEIGHTS)
         if len(candidates) > 1:
             scores = [self._score(one, weights, judged, run) for one in candidates]
             built = candidates[int(np.argmax(scores))]
@@ -308,27 +318,27 @@ class PartsFit:
 
     def _built(
         self,
-        choices: Any,
+        used: Sequence[int],
         problem: Problem,
         indices: NDArray[np.intp],
         is_mirrored: bool,
         resources: Resources,
         run: Run,
-        shown: _Shown,
     ) -> _Built:
-        """Return parts of the images at these indices."""
+        """Return the used parts, of the images at these indices."""
         images = self.images.images(problem.rows[indices])
         weights = run.tensor(problem.weights[indices])
-        built = _Built([], [], np.ones(len(choices)), is_mirrored)
-        for i, choice in enumerate(choices):
-            part = choice.part(
-                images, is_mirrored=is_mirrored, resources=resources, run=run
-            )
-            gram = part.gram(run)
+        built = _Built([], [], np.ones(len(used)), is_mirrored)
+        for i, index in enumerate(used):
+            stage = self._stage((index, len(images), is_mirrored))
+            with run.progress.inside(stage.name):
+                part = self.choices[index].part(
+                    images, is_mirrored=is_mirrored, resources=resources, run=run
+                )
+                gram = part.gram(run)
             built.units[i] = unit_of(gram, weights)
             built.parts.append(part)
             built.grams.append(gram / built.units[i])
-            shown.step(len(images))
         return built
 
     def _score(

@@ -12,7 +12,16 @@ import torch
 from skconvgp.engine import Size
 from skconvgp.processes._plan import Fitted, Plan
 from skconvgp.processes._problem import Problem, Settings, first_of_each
-from skconvgp.processes._run import Resources, Run
+from skconvgp.processes._run import (
+    FEATURES,
+    FLOPS,
+    IMAGES,
+    NOISE,
+    SOLVING,
+    Resources,
+    Run,
+    Stage,
+)
 from skconvgp.processes.basis._inducing_sum import (
     TermChoice,
     choices_with_room,
@@ -30,6 +39,8 @@ from skconvgp.processes.fits._image_rows import KEPT_IMAGES
 from skconvgp.processes.fits._label_models import NoisyModel
 from skconvgp.processes.fits._sums import fit_patches
 from skconvgp.processes.fits._variational_fit import Variational
+
+NOISES_TRIED = 5  # by a search for the noise, about
 
 
 def plan_patches(
@@ -115,6 +126,7 @@ def _fit(
     """Fit a process of patches, and perhaps a variational one from it on."""
     basis.choice(run)  # this and the next line raise before any work
     basis.images_at_once(run.config)
+    run.progress.expect(*_stages(problem, basis, settings, models, variational))
     generator = resources.generator()
     process, record = fit_patches(
         problem,
@@ -129,3 +141,25 @@ def _fit(
         process, record = variational.fit(problem, process, record, run, generator)
     record = replace(record, report=record.report | report)
     return Fitted(process, record, np.arange(len(problem.rows)))
+
+
+def _stages(
+    problem: Problem,
+    basis: PatchBasis,
+    settings: Settings,
+    models: tuple[NoisyModel, ...],
+    variational: Variational | None,
+) -> list[Stage]:
+    """Return the stages of a fit: each function has a matrix if labels have models."""
+    n, r = len(problem.rows), basis.n_samples
+    # A posterior, and the predictions of the images that are left out.
+    algebra = 2.0 * r**3 + 2.0 * min(n, KEPT_IMAGES) * r**2
+    if models:
+        algebra *= len(models) * len(problem.scale)
+    n_noises = NOISES_TRIED if isinstance(settings.noise, str) and not models else 0
+    return [
+        Stage(FEATURES, n, IMAGES),
+        *(Stage(NOISE, n_noises * algebra, FLOPS) for _ in range(min(n_noises, 1))),
+        Stage(SOLVING, algebra, FLOPS),
+        *([] if variational is None else [variational.stage(n)]),
+    ]

@@ -27,7 +27,7 @@ from skconvgp.processes._problem import (
     fixed_amplitude,
 )
 from skconvgp.processes._process import Process
-from skconvgp.processes._run import Run, clock
+from skconvgp.processes._run import NOISE, SOLVING, Run, clock
 from skconvgp.processes.basis._basis import Basis
 from skconvgp.processes.basis._completed import Completed
 from skconvgp.processes.basis._patch_basis import PatchBasis
@@ -134,20 +134,25 @@ def _fit(
     """Return the process of the samples that were read."""
     solution: FeatureSolution
     if models:
+        run.progress.enter(SOLVING)
         solution = solve_labels(reading, models, settings, least_noise)
     else:
-        solution = _solve(reading, settings, least_noise)
+        solution = _solve(reading, settings, least_noise, run)
     process = process_of(reading, solution, generator)
     return process, record_of(reading, solution, run, start)
 
 
-def _solve(reading: Reading, settings: Settings, least_noise: float) -> Shared:
+def _solve(
+    reading: Reading, settings: Settings, least_noise: float, run: Run
+) -> Shared:
     """Return the posterior of targets that share one noise, which may be chosen."""
     noise = settings.noise
     if isinstance(noise, str):
+        run.progress.enter(NOISE)
         fixed = _fixed_amplitude(reading, settings.amplitude)
         noise = reading.choose_noise(noise, fixed)
     noise = max(noise, least_noise, reading.least_noise)
+    run.progress.enter(SOLVING)
     return shared(reading, reading.sums(noise), noise, settings.amplitude)
 
 

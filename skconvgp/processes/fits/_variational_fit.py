@@ -18,7 +18,7 @@ from skconvgp.inference import Coefficients, NaturalPosterior
 from skconvgp.processes._facts import BoundMoving, Fact
 from skconvgp.processes._problem import Model, Problem, Record
 from skconvgp.processes._process import KeptLeftOut, Process
-from skconvgp.processes._run import Run, clock
+from skconvgp.processes._run import IMAGES, Run, Stage, clock
 from skconvgp.processes.basis._patch_basis import PatchBasis
 from skconvgp.processes.fits._observations import (
     Observations,
@@ -37,6 +37,7 @@ SLOWEST, ALONE = 0.1, 0.5
 # Epochs in a row that hardly change the bound. One may be chance: bounds of batches are
 # noisy, and a lower rate, which follows the first one, often finds more.
 CALM_EPOCHS = 2
+STEPPING = "variational steps"  # a stage
 SQUARE_COPIES = 3  # r x r, beside a precision for each latent function
 
 
@@ -71,6 +72,10 @@ class Variational:
     steps: Steps
     n_latents: int
     is_profiled: bool  # whether the amplitude follows from the collapsed process
+
+    def stage(self, n_samples: int) -> Stage:
+        """Return the stage of a fit, of which an epoch reads each image once."""
+        return Stage(STEPPING, self.steps.max_iter * n_samples, IMAGES)
 
     def n_values(self, n_features: int) -> int:
         """Return the number of values that a fit holds at once, beside a batch."""
@@ -177,7 +182,7 @@ class _Ascent:
         n, total_weight = len(self.weights), float(self.weights.sum())
         previous, gain, n_calm = -math.inf, math.inf, 0
         n_batches, rate = steps.n_batches(n), steps.first_rate(n)
-        show = run.progress("variational steps", unit="steps")
+        show = run.progress(STEPPING, unit="steps")
         n_steps = steps.max_iter * n_batches
         for epoch in range(steps.max_iter):
             order = permutation(n, generator)

@@ -1,5 +1,7 @@
 """ImageClassifier and ImageRegressor: sums of parts, their choices and their limits."""
 
+import re
+
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, TransformerMixin, clone
@@ -365,7 +367,7 @@ def test_parts_have_names_of_their_own():
 
 @pytest.mark.parametrize(("flips", "n_shown"), [(True, 2), ("auto", 4)])
 def test_a_fit_shows_how_many_parts_are_done(flips, n_shown, monkeypatch, capfd):
-    monkeypatch.setattr("skconvgp.estimators.compute._progress.INTERVAL", 0.0)
+    monkeypatch.setattr("skconvgp.estimators.compute._bar.INTERVAL", 0.0)
     monkeypatch.setattr("skconvgp.processes.fits._parts_fit.JUDGED_IMAGES", N // 2)
     images, targets, _ = data()
     gp = ImageRegressor(
@@ -373,13 +375,12 @@ def test_a_fit_shows_how_many_parts_are_done(flips, n_shown, monkeypatch, capfd)
     )
     gp.fit(images, targets[:, 0])
     lines = capfd.readouterr().err.splitlines()
-    assert not any(line.startswith("predict") for line in lines)
-    shown = [line for line in lines if line.startswith("fit, parts")]
-    shares = [int(line.split("%")[0].split()[-1]) for line in shown]
-    # Both parts of the images that judge, once or twice, and of all images, which take
-    # four times as long.
-    assert len(shares) == n_shown + 2
-    assert shares[0] == round(100 / (n_shown + 2 * 4))
+    assert all(line.startswith("fit: ") for line in lines)
+    # Both parts of the images that judge, once or twice, and of all images.
+    names = re.findall(r"left: (part \d of 2: .*? images)", "\n".join(lines))
+    assert len(set(names)) == n_shown + 2
+    assert {int(name.split()[-2]) for name in names} == {N // 2, N}
+    shares = [int(line.split("%")[0].split()[-1]) for line in lines]
     assert shares == sorted(shares)
     assert shares[-1] == 100
 

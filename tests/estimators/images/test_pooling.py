@@ -1,5 +1,6 @@
 """Networks that average over positions, in estimators and functions."""
 
+import re
 import warnings
 
 import numpy as np
@@ -106,15 +107,15 @@ def test_columns_of_landmarks_show_what_they_take_and_how_far_they_are(
     capfd, monkeypatch
 ):
     X, y = data()
-    monkeypatch.setattr("skconvgp.estimators.compute._progress.INTERVAL", 0.0)
+    monkeypatch.setattr("skconvgp.estimators.compute._bar.INTERVAL", 0.0)
     monkeypatch.setattr("skconvgp.engine._plan.MAX_BLOCK", 4)
     gp = NystromCompletedGP(KERNEL, n_landmarks=10, backend="torch", verbose=1)
     report = gp.fit(X, y).fit_report_
-    first, *others = capfd.readouterr().err.splitlines()
-    cost = f"{18 * 10} pairs of samples, {4**4 + 2**4} pairs of positions each"
-    assert first.startswith(f"fit: {cost}, about 0:0")
+    lines = capfd.readouterr().err.splitlines()
+    cost = rf"of {18 * 10} pairs, \S+/s of {4**4 + 2**4} pairs of positions"
+    assert re.search(f"left: covariances, .* {cost}$", lines[0])
     assert f"143 pairs, {4**4 + 2**4} pairs of positions each," in str(report)
-    shares = [int(line.split("%")[0].split()[-1]) for line in others]
+    shares = [int(line.split("%")[0].split()[-1]) for line in lines]
     assert len(set(shares)) > 10  # blocks of 4 x 4 pairs, some of them ragged
     assert shares == sorted(shares)
     assert shares[-1] == 100

@@ -309,9 +309,12 @@ def test_callbacks_may_stop_a_fit(monkeypatch):
     assert encoder().fit(*blobs(20)).n_iter_ == 1
 
 
-def test_progress_is_shown(capsys):
+def test_progress_is_shown(capsys, monkeypatch):
+    monkeypatch.setattr("skconvgp.estimators.compute._bar.INTERVAL", 0.0)
     encoder(verbose=1, max_iter=2).fit(*blobs(20))
-    assert "codes: 100%" in capsys.readouterr().err
+    shown = capsys.readouterr().err
+    assert "codes, 1 of 2 epochs" in shown
+    assert "fit: 100%" in shown
 
 
 def test_large_sets_are_computed_in_blocks(monkeypatch):

@@ -11,6 +11,7 @@ from torch import nn
 
 from skconvgp import BayesianNetworkClassifier, BayesianNetworkRegressor
 from skconvgp.engine import rows_to_tensor
+from skconvgp.estimators._callbacks import FitTasks
 from skconvgp.estimators._training import hold_out
 from skconvgp.estimators.networks._network_calibration import (
     calibrated_noise,
@@ -28,6 +29,7 @@ from skconvgp.kernels import rbf
 from skconvgp.likelihoods import Calibration
 from skconvgp.networks import LayeredNetwork
 from tests.helpers.estimators import all_digits, blobs, wave
+from tests.helpers.recorder import Recorder
 
 FEW = {"n_draws": 3, "random_state": 0}
 
@@ -466,14 +468,17 @@ def test_draws_that_must_not_learn_some_samples_are_calibrated_on_these(
 
 
 def test_callbacks_that_end_a_fit_can_predict(monkeypatch):
-    found = []
+    pytest.importorskip("sklearn.callback")
+    found, end = [], FitTasks.end
 
-    def end(tasks):
+    def end_later(tasks):
         found.append(tasks.estimator.predict_proba(X))
+        end(tasks)
 
-    monkeypatch.setattr("skconvgp.estimators._callbacks.FitTasks.end", end)
+    monkeypatch.setattr(FitTasks, "end", end_later)
     X, labels = noisy_classes(200, 0)
-    model = BayesianNetworkClassifier((5,), max_iter=5, **FEW).fit(X, labels)
+    model = BayesianNetworkClassifier((5,), max_iter=5, **FEW)
+    model.set_callbacks(Recorder()).fit(X, labels)
     np.testing.assert_array_equal(found[0], model.predict_proba(X))
 
 

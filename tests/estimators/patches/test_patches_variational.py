@@ -395,7 +395,8 @@ def test_a_fit_that_is_interrupted_changes_nothing(monkeypatch):
     np.testing.assert_array_equal(gp.predict_proba(X), before)
 
 
-def test_progress_is_shown(capsys):
+def test_progress_is_shown(capsys, monkeypatch):
+    monkeypatch.setattr("skconvgp.estimators.compute._bar.INTERVAL", 0.0)
     X, y = digits(30, [3, 8])
     classifier("bernoulli", verbose=1, **LONG).fit(X, y)
     assert "variational" in capsys.readouterr().err
