@@ -126,8 +126,8 @@ class FitTasks:
         call: Any = current_call()
 
         @_callback.with_callbacks  # type: ignore[untyped-decorator]
-        def whole(estimator: Any) -> Any:
-            fitted = fit(estimator, *args, **settings)
+        def whole(_: Any) -> Any:
+            fitted = fit(self.estimator, *args, **settings)
             call.tasks.end()
             return fitted
 

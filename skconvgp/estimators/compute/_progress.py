@@ -45,7 +45,7 @@ def progress_of(verbose: int, n_workers: int = 1) -> CallProgress:
         call = call.outer
     if call is None and verbose:
         call = inner
-        while call and call.outer and call.outer.owner is call.owner:
+        while call and call.outer and call.outer.owner is call.owner is not None:
             call = call.outer
     if call is not None and call.progress is None:
         call.progress = Bar(call, verbose)

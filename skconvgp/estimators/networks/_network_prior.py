@@ -159,9 +159,9 @@ class PriorChoice:
         few = self._few
         name, owner = type(gp).__name__, self._given.owner
         part = f"the {name} of {len(few.rows)} samples that chooses the prior of"
-        with warnings_concern(f"{part} {owner}", told=(ScaleWarning,)):
-            with progress_of(self._settings.verbose).inside(PRIOR):
-                gp.fit(few.rows, y, few.weights)
+        stage = progress_of(self._settings.verbose).inside(PRIOR)
+        with stage, warnings_concern(f"{part} {owner}", told=(ScaleWarning,)):
+            gp.fit(few.rows, y, few.weights)
 
     def _matched(self, prior: NetworkPrior) -> NetworkPrior:
         """Return the prior of weights that resembles a kernel, if this is asked for."""

@@ -152,14 +152,19 @@ def _stages(
 ) -> list[Stage]:
     """Return the stages of a fit: each function has a matrix if labels have models."""
     n, r = len(problem.rows), basis.n_samples
-    # A posterior, and the predictions of the images that are left out.
-    algebra = 2.0 * r**3 + 2.0 * min(n, KEPT_IMAGES) * r**2
+    n_kept = min(n, KEPT_IMAGES)
+
+    def algebra(r: int) -> float:  # a posterior, and predictions of what is left out
+        return float(r**3 + n_kept * r**2)
+
+    solving, noise = algebra(r), 0.0
     if models:
-        algebra *= len(models) * len(problem.scale)
-    n_noises = NOISES_TRIED if isinstance(settings.noise, str) and not models else 0
+        solving *= 2.0 * len(models) * len(problem.scale)
+    elif isinstance(settings.noise, str):
+        noise = NOISES_TRIED * algebra(min(r, n) if n_kept == n else r)
     return [
         Stage(FEATURES, n, IMAGES),
-        *(Stage(NOISE, n_noises * algebra, FLOPS) for _ in range(min(n_noises, 1))),
-        Stage(SOLVING, algebra, FLOPS),
+        *([Stage(NOISE, noise, FLOPS)] if noise else []),
+        Stage(SOLVING, solving, FLOPS),
         *([] if variational is None else [variational.stage(n)]),
     ]
