@@ -36,6 +36,7 @@ from skconvgp.estimators._labels import (
     warn_of_missing_classes,
 )
 from skconvgp.estimators._warn import warn_caller
+from skconvgp.estimators.compute._progress import progress_of
 from skconvgp.estimators.settings._checks import as_likelihood
 from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.processes import (
@@ -43,6 +44,8 @@ from skconvgp.processes import (
     Problem,
     knows_class,
 )
+
+CALIBRATION = "calibration"  # a stage
 
 
 class GPClassifier(ClassifierMixin, BaseGP):
@@ -494,6 +497,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
                 ConvergenceWarning,
             )
         elif self._calibrates:
+            progress_of(GPSettings.of(self).verbose).enter(CALIBRATION)
             indices, mean, var = self._left_out(is_subset_enough=True)
             codes = self._training.codes
             assert codes is not None

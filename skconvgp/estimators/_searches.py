@@ -38,11 +38,22 @@ from skconvgp.flows._local_search import LocalSearch
 from skconvgp.flows._patch_search import PatchSearch
 from skconvgp.flows._search import ALL_DONE
 from skconvgp.kernels import Kernel
-from skconvgp.processes import GramBasis, KernelBasis, Parts, Problem
+from skconvgp.processes import (
+    COVARIANCES,
+    NOISE,
+    SOLVING,
+    GramBasis,
+    KernelBasis,
+    Parts,
+    Problem,
+    Stage,
+    entries,
+)
 
 # Pairs of positions for each position of an image, from which on torch is far behind
 # compiled code. Sums of a few networks that flatten their maps have less.
 FEW_DISPLACEMENTS = 4
+SLOPES = 3  # times the time of covariances, that of their derivatives, about
 # Remedies if a search ends at a bound of the noise or of the amplitude.
 REMEDIES = {
     NOISE_LABEL: "hold the noise by a number as `noise_variance`",
@@ -64,7 +75,8 @@ def evidence_search(
     require_plain(settings, problem)
     if choice.criterion == "loo":
         warn_of_copies(problem)
-    watch = watch_steps(settings)
+    n = len(problem.rows)
+    watch = watch_steps(settings, n, n)
     # The noise is chosen again after the search if `noise_variance` names the other
     # criterion, and with a completion, whose matrix differs. If the labels determine
     # the noise, strings are refused.
@@ -94,15 +106,25 @@ def evidence_search(
 
 
 def watch_steps(
-    settings: GPSettings, watch: Callable[[Step], bool] = lambda _: False
+    settings: GPSettings,
+    n: int = 0,
+    n_of_step: int = 0,
+    watch: Callable[[Step], bool] = lambda _: False,
 ) -> Callable[[Step], bool]:
     """Return the callback of the steps of a search, which shows progress.
 
-    After each step `watch` is called, and returns whether to stop.
+    A step computes covariances of `n_of_step` samples, and the fit that follows those
+    of n; 0 if this is not known. After each step `watch` is called, and returns whether
+    to stop.
     """
-    show = progress_of(settings.verbose)(SEARCH, unit=STEPS, is_fit=True)
+    progress = progress_of(settings.verbose)
+    show = progress(SEARCH, unit=STEPS, is_fit=True)
 
     def watch_step(step: Step) -> bool:
+        if step.index == 0:
+            n_pairs = SLOPES * entries(n_of_step) * step.total
+            after = Stage(COVARIANCES, entries(n)), Stage(NOISE), Stage(SOLVING)
+            progress.expect(Stage(SEARCH, n_pairs), *after)
         show(step.index + 1, step.total)
         return watch(step)
 
@@ -125,7 +147,8 @@ def flow_search(
     objective = copy.deepcopy(objective)
     objective.count(LEAST_BATCH)  # raises for wrong settings before any work
     require_samples(problem)
-    sizes = settings.read("batch_size", as_batch_sizes, n=len(problem.rows))
+    n = len(problem.rows)
+    sizes = settings.read("batch_size", as_batch_sizes, n=n)
     require_room(problem.codes, min(sizes))
     # An objective that was given as an object has its own noise.
     is_usual = isinstance(settings["objective"], str | None)
@@ -135,7 +158,7 @@ def flow_search(
         sizes,
         settings.read("n_batches", as_count, most=MOST_BATCHES),
         isinstance(noise, str) and is_usual,
-        watch_steps(settings, watch),
+        watch_steps(settings, n, int(np.mean(sizes)), watch),
     )
 
 

@@ -19,8 +19,7 @@ from skconvgp.estimators.compute import _bar
 from skconvgp.estimators.compute._progress import progress_of
 from skconvgp.flows._batches import Batches
 from skconvgp.kernels import rbf
-from skconvgp.processes import COVARIANCES, FLOPS, Stage
-from skconvgp.processes._run import NOISE, SOLVING
+from skconvgp.processes import COVARIANCES, FLOPS, NOISE, SOLVING, Stage
 from tests.helpers.estimators import blobs, digits, tiny_network, wave
 
 LINE = re.compile(
