@@ -24,7 +24,13 @@ STAGES = {
     "BayesianNetworkClassifier": ["networks"],  # of too few images for a search
     "BayesianNetworkRegressor": ["prior", "networks"],
     "BinaryEncoder": ["codes"],
-    "KernelFlowsClassifier": ["search", "covariances", "noise", "solving"],
+    "KernelFlowsClassifier": [
+        "search",
+        "covariances",
+        "noise",
+        "solving",
+        "calibration",
+    ],
     "KernelFlowsWarp": ["flow"],
     "NystromCompletedGP": ["covariances", "completion", "noise", "solving"],
     "PatchGPClassifier": ["features", "noise", "solving"],

@@ -249,7 +249,7 @@ def test_lines_of_a_fit_and_of_predictions(every_line, capfd):
     pairs = r"covariances, 210 of 210 pairs, \S+/s of 64 pairs of positions"
     first, *others = (name for *_, name in lines[:-1])
     assert re.fullmatch(pairs, first)
-    assert others == [NOISE, SOLVING]
+    assert others == [NOISE, SOLVING, "calibration"]
     gp.predict(X)
     assert_honest(lines_of(capfd), "predict")
     gp.predict_proba(X)
@@ -296,7 +296,7 @@ def test_lines_of_parts_name_them(every_line, capfd):
     names = [name for *_, name in lines]
     found = list(dict.fromkeys(name.split(",")[0] for name in names if name))
     assert [name[:12] for name in found[:2]] == ["part 1 of 2:", "part 2 of 2:"]
-    assert found[2:] == ["weights", NOISE, SOLVING]
+    assert found[2:] == ["weights", NOISE, SOLVING, "calibration"]
     assert any("mirrored" in name for name in names)
     gp.predict(X[:4])
     assert_honest(lines_of(capfd), "predict")

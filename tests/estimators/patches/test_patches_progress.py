@@ -41,7 +41,8 @@ def test_each_pass_over_images_is_shown(likelihood, n_jobs, small_blocks, capfd)
     X, y = digits(40)
     settings = SETTINGS | {"likelihood": likelihood, "n_jobs": n_jobs}
     gp = PatchGPClassifier(KERNEL, verbose=1, **settings).fit(X, y)
-    algebra = ["noise", "solving"] if likelihood == "gaussian" else ["solving"]
+    algebra = ["noise"] if likelihood == "gaussian" else []
+    algebra += ["solving", "calibration"]
     assert_stages(shown(capfd), "fit", [*["features"] * 4, *algebra])
     gp.predict_proba(X[:20])
     assert_stages(shown(capfd), "predict_proba", ["features"] * 2)
