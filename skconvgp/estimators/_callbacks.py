@@ -92,8 +92,8 @@ class FitTasks:
         name : str
             Name of the task.
         **state : object
-            ``X``, ``y`` and ``reconstruction_attributes``, or functions that return
-            them, for callbacks that ask.
+            ``reconstruction_attributes``, or a function that returns them, for
+            callbacks that ask.
 
         Returns
         -------
@@ -103,7 +103,8 @@ class FitTasks:
         self.begin()
         if self._context is None:
             return False
-        return self._tell(self._stage or self._context, name, **state)
+        context = self._stage or self._context
+        return self._tell(context, name, **self._data, **state)
 
     def copy(self) -> Any:
         """Return a copy of the estimator; its random state is separate."""

@@ -18,7 +18,7 @@ from tests.helpers.estimators import blobs, digits
 from tests.helpers.public import CASES, CLASSES, assert_same_bits, fitted_and_results
 from tests.helpers.recorder import FollowingRecorder, Recorder
 
-pytest.importorskip("sklearn.callback")
+ScoringMonitor = pytest.importorskip("sklearn.callback").ScoringMonitor
 
 STAGES = {
     "BayesianNetworkClassifier": ["networks"],  # of too few images for a search
@@ -216,6 +216,15 @@ def test_callbacks_get_the_data_and_the_fitted_estimator():
     assert predicting.data[1] is y
     assert predicting.data[2] == {"sample_weight": weights}
     assert_complete(predicting)  # predictions of callbacks are no stages
+
+
+def test_steps_can_be_scored():
+    X, y = blobs(20)
+    monitor = ScoringMonitor(scoring="accuracy")
+    gp = sk.KernelFlowsClassifier(rbf(1.0), optimizer=Adam(max_iter=3), random_state=0)
+    gp.set_callbacks(monitor).fit(X, y)
+    logged = monitor.get_logs()
+    assert [row["accuracy"] for row in logged.data] == [1.0] * 4  # steps, and the end
 
 
 def test_further_samples_are_no_fit():

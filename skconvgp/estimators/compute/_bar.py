@@ -33,11 +33,16 @@ class Timetable:
         self.stage: Stage | None = None  # the stage that has begun
         self.counted: float | None = None  # seconds left of it, if it tells its speed
         self._since = 0.0  # when it began
+        self._has_parts = False
         # By unit, amounts and seconds of stages that have ended.
         self._taken: dict[str, tuple[float, float]] = {}
 
-    def begin(self, name: str, now: float) -> None:
-        """Begin a stage; those that were planned before it will not come."""
+    def begin(self, name: str, now: float, *, has_parts: bool = False) -> None:
+        """Begin a stage; those that were planned before it will not come.
+
+        If it has parts, what they count is less than the stage.
+        """
+        self._has_parts = has_parts
         names = [stage.name for stage in self.plan]
         self.stage, self._since, self.counted = Stage(name), now, None
         if name in names:
@@ -56,6 +61,8 @@ class Timetable:
         """Return the seconds that are left of the stage."""
         if self.stage is None:
             return 0.0
+        if self.counted is not None and not self._has_parts:
+            return self.counted
         estimated = self._seconds(self.stage, *self._speed(self.stage.unit))
         return max(estimated + self._since - now, self.counted or 0.0)
 
@@ -122,7 +129,7 @@ class Bar:
             self._part, self._times.counted = name, None
         elif not (is_counted and name == self._stage):  # which goes on
             self.leave()
-            self._times.begin(name, time.perf_counter())
+            self._times.begin(name, time.perf_counter(), has_parts=is_whole)
             self._has_begun = True
             self._part = "" if is_whole else None
             if self._call.tasks is not None:
@@ -199,7 +206,7 @@ class Bar:
         """Return the seconds that lie between two lines."""
         if sys.stderr.isatty():
             return ON_TERMINAL
-        return max(INTERVAL, RARER * (self._written - self._begun)) if INTERVAL else 0.0
+        return max(INTERVAL, RARER * (self._written - self._begun))
 
 
 def _speed_of_products() -> tuple[float, float]:

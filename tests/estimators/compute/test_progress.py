@@ -21,6 +21,7 @@ from skconvgp.flows._batches import Batches
 from skconvgp.kernels import rbf
 from skconvgp.processes import COVARIANCES, FLOPS, NOISE, SOLVING, Stage
 from tests.helpers.estimators import blobs, digits, tiny_network, wave
+from tests.helpers.lines import show_all
 
 LINE = re.compile(
     r"(\w+): +(\d+)%, \d+:\d\d elapsed(?:, about \d+:\d\d left)?"
@@ -50,7 +51,7 @@ def clock(monkeypatch):
 @pytest.fixture
 def every_line(monkeypatch):
     """Write a line whenever there is something to tell."""
-    monkeypatch.setattr(_bar, "INTERVAL", 0.0)
+    show_all(monkeypatch)
 
 
 def lines_of(capfd):
@@ -151,6 +152,20 @@ def test_stages_that_were_skipped_take_no_time(clock, every_line, capfd):
         progress.enter(SOLVING)
         clock.now += 1.0
     assert [share for _, share, _, _ in lines_of(capfd)] == [0, 50, 100]
+
+
+def test_what_a_stage_counts_decides_how_long_it_takes(clock, every_line, capfd):
+    with ordinary_state("fit"):
+        progress = progress_of(1)
+        progress.expect(Stage("search", 100), Stage(COVARIANCES, 100))
+        progress.enter("search")
+        clock.now += 10.0  # those of the search, at 10 a second
+        count = progress(COVARIANCES)
+        count(0, 100)
+        clock.now += 1.0
+        count(50, 100)
+    *_, (_, share, _, _), _ = lines_of(capfd)
+    assert share == 91  # 11 of 12 seconds
 
 
 def test_passes_over_the_same_pairs_are_counted(clock, every_line, capfd):

@@ -28,6 +28,7 @@ from skconvgp.image_maps import ChannelComponents, Upright
 from skconvgp.kernels import FlipAverage, PatchKernel, convnet, rbf
 from tests.helpers.estimators import DensePosterior, blobs, digits
 from tests.helpers.fused import needs_extension
+from tests.helpers.lines import show_all
 from tests.helpers.tolerances import assert_close
 
 NETWORK, VECTORS = convnet(1, 3), rbf(2.0)
@@ -367,7 +368,7 @@ def test_parts_have_names_of_their_own():
 
 @pytest.mark.parametrize(("flips", "n_shown"), [(True, 2), ("auto", 4)])
 def test_a_fit_shows_how_many_parts_are_done(flips, n_shown, monkeypatch, capfd):
-    monkeypatch.setattr("skconvgp.estimators.compute._bar.INTERVAL", 0.0)
+    show_all(monkeypatch)
     monkeypatch.setattr("skconvgp.processes.fits._parts_fit.JUDGED_IMAGES", N // 2)
     images, targets, _ = data()
     gp = ImageRegressor(

@@ -34,6 +34,7 @@ from skconvgp.kernels import (
     rbf,
 )
 from tests.helpers.fused import needs_extension
+from tests.helpers.lines import show_all
 
 KERNEL = Sequential(
     Conv2d(3, weight_variance=2.0, bias_variance=0.1),
@@ -107,7 +108,7 @@ def test_columns_of_landmarks_show_what_they_take_and_how_far_they_are(
     capfd, monkeypatch
 ):
     X, y = data()
-    monkeypatch.setattr("skconvgp.estimators.compute._bar.INTERVAL", 0.0)
+    show_all(monkeypatch)
     monkeypatch.setattr("skconvgp.engine._plan.MAX_BLOCK", 4)
     gp = NystromCompletedGP(KERNEL, n_landmarks=10, backend="torch", verbose=1)
     report = gp.fit(X, y).fit_report_

@@ -18,6 +18,7 @@ from skconvgp.estimators.networks._encoder_head import unit_scale
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import MaxNormalization, dot_product, optical, rbf
 from tests.helpers.estimators import blobs, digits
+from tests.helpers.lines import show_all
 from tests.helpers.suite import cases_of
 
 SMALL = {"n_features": 30, "max_iter": 10, "random_state": 0}
@@ -310,7 +311,7 @@ def test_callbacks_may_stop_a_fit(monkeypatch):
 
 
 def test_progress_is_shown(capsys, monkeypatch):
-    monkeypatch.setattr("skconvgp.estimators.compute._bar.INTERVAL", 0.0)
+    show_all(monkeypatch)
     encoder(verbose=1, max_iter=2).fit(*blobs(20))
     shown = capsys.readouterr().err
     assert "codes, 1 of 2 epochs" in shown

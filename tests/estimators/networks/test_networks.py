@@ -37,6 +37,7 @@ from skconvgp.kernels import (
 from skconvgp.likelihoods import Dirichlet
 from skconvgp.metrics import gaussian_wasserstein
 from tests.helpers.estimators import blobs, digits, wave
+from tests.helpers.lines import show_all
 from tests.helpers.suite import cases_of, name_of
 
 SMALL = {"max_iter": 50, "n_draws": 3, "random_state": 0}
@@ -506,7 +507,7 @@ def test_callbacks_may_stop_a_training(inference, monkeypatch):
     [("ensemble", "epochs"), ("bootstrap", "epochs"), ("sghmc", "steps")],
 )
 def test_progress_is_shown(inference, unit, capsys, monkeypatch):
-    monkeypatch.setattr("skconvgp.estimators.compute._bar.INTERVAL", 0.0)
+    show_all(monkeypatch)
     settings = {"n_chains": 1, "burn_in": 2, "thin": 4, "max_iter": 2}
     regressor(inference=inference, verbose=1, **settings).fit(*wave(12))
     shown = capsys.readouterr().err

@@ -11,6 +11,7 @@ from skconvgp.processes.basis import _patch_basis
 from skconvgp.processes.fits import _image_rows
 from tests.helpers.batches import twice
 from tests.helpers.estimators import digits
+from tests.helpers.lines import show_all
 
 KERNEL = PatchKernel(rbf(2.0), patch_size=4, stride=2, location_lengthscale=2.0)
 SETTINGS = {"n_inducing": 4, "n_locations": 2, "random_state": 0}
@@ -29,7 +30,7 @@ def shown(capfd):
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Show a line for each block, of ten images; keep twenty."""
-    monkeypatch.setattr("skconvgp.estimators.compute._bar.INTERVAL", 0.0)
+    show_all(monkeypatch)
     monkeypatch.setattr(_patch_basis, "MOST_ROWS", 10)
     monkeypatch.setattr(_image_rows, "KEPT_IMAGES", 20)
 

@@ -25,6 +25,7 @@ from skconvgp.kernels import PatchKernel, rbf
 from skconvgp.likelihoods import Bernoulli, RobustMax, Softmax
 from skconvgp.processes.fits import _variational_fit
 from tests.helpers.estimators import all_digits
+from tests.helpers.lines import show_all
 
 SIDE, PATCH = 6, 3
 FULL = {"max_iter": 2000, "tol": 1e-9}  # for few features
@@ -396,7 +397,7 @@ def test_a_fit_that_is_interrupted_changes_nothing(monkeypatch):
 
 
 def test_progress_is_shown(capsys, monkeypatch):
-    monkeypatch.setattr("skconvgp.estimators.compute._bar.INTERVAL", 0.0)
+    show_all(monkeypatch)
     X, y = digits(30, [3, 8])
     classifier("bernoulli", verbose=1, **LONG).fit(X, y)
     assert "variational" in capsys.readouterr().err
