@@ -11,6 +11,7 @@ from skconvgp._protocols import run_serially
 from skconvgp.completion import CoarseKernel, Nystrom
 from skconvgp.engine import Placement
 from skconvgp.processes import Parts, Planner, Problem, Run, Settings
+from skconvgp.processes._run import NoProgress
 from skconvgp.solvers import Cholesky
 from tests.helpers.dense_gp import Joint, Local
 from tests.helpers.worlds import (
@@ -48,15 +49,12 @@ class PlainResources:
         return Placement(CPU)
 
     def run(self, placement, reserved=0):
-        def silent(done, total):
-            pass
-
         return Run(
             placement,
             ComputeConfig(CPU),
             run_serially,
             "torch",
-            lambda *_, **__: silent,
+            NoProgress(),
             lambda *_: None,
         )
 
