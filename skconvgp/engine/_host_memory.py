@@ -104,6 +104,7 @@ def _number(text: str, name: str) -> int | None:
 def _text(path: Path) -> str:
     """Return the text of a file; empty if it cannot be read."""
     try:
-        return path.read_text()
+        with path.open("rb", buffering=0) as file:  # small files, read often
+            return file.read().decode()
     except OSError:
         return ""

@@ -40,7 +40,7 @@ class EqualInputs:
         """Return an object that says that no two of the samples (n, ...) are equal."""
         return cls(int_range(len(samples), samples.device))
 
-    @property
+    @cached_property
     def n_inputs(self) -> int:
         """Number m of distinct inputs."""
         return int(self.of.max()) + 1

@@ -259,7 +259,7 @@ def _best_of(
     rotated = vectors.mT @ whole
     # Part of the targets outside of the span of the vectors: there the matrix is the
     # noise times the identity.
-    outside = whole - vectors @ rotated if spectrum.n_zeros else torch.zeros_like(whole)
+    outside = whole - vectors @ rotated if spectrum.n_zeros else None
     noises = torch.tensor(grid, dtype=values.dtype, device=values.device)
     left_out = None  # for all noises at once, so that the vectors are read once
     if criterion == "loo":
@@ -269,7 +269,8 @@ def _best_of(
     for part in _in_pieces(parts):
         some = slice(len(scores), len(scores) + len(part))
         noise = noises[some, None]
-        duals = (part + outside / noise[:, None]) * root[:, None]
+        solved = part if outside is None else part + outside / noise[:, None]
+        duals = solved * root[:, None]
         quadratic = (targets * duals).sum(1) + data.scatter.sum(0) / noise
         scale = amplitude
         if scale is None:

@@ -174,6 +174,8 @@ class Planner:
         """
         n, count = len(problem.rows), problem.inputs.n_inputs
         match self.parts.completion:
+            case None:
+                pass  # the matrix of all samples
             case SubsetOfData() as selection:
                 count = selection.count(count, self.parts.fraction)
                 n = _most_samples(problem, count)

@@ -12,11 +12,12 @@ from torch import Tensor
 
 from skconvgp._tensors import integers
 from skconvgp._typing import FloatArray
-from skconvgp.engine import rows_to_tensor, to_numpy, to_tensor
+from skconvgp.engine import rows_to_tensor, slices, to_numpy, to_tensor
 from skconvgp.inference import EqualInputs, informative, mean_variance
 from skconvgp.processes._facts import Fact
 
 ROUNDING = 1e-9  # of sums of weights
+AT_ONCE = 256  # rows that are copied
 
 
 @dataclass(frozen=True)
@@ -297,9 +298,10 @@ def equal_inputs(rows: NDArray[Any], n_versions: int = 1) -> EqualInputs:
     # Hashes are compared, as a dictionary of rows would double the memory of inputs.
     index_of: dict[int, int] = {}
     indices = []
-    for row in rows:
-        digest = hash((row + 0.0).tobytes())  # the sum turns -0.0 into 0.0
-        indices.append(index_of.setdefault(digest, len(index_of)))
+    for part in slices(len(rows), AT_ONCE):
+        for row in rows[part] + 0.0:  # which turns -0.0 into 0.0
+            digest = hash(row.tobytes())
+            indices.append(index_of.setdefault(digest, len(index_of)))
     return EqualInputs(integers(indices), n_versions)
 
 

@@ -1,6 +1,7 @@
 """The warning that a kernel does not see the differences of samples."""
 
-from typing import cast
+from dataclasses import dataclass
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -45,14 +46,15 @@ def warn_of_blindness(kernel: Kernel, images: Tensor) -> None:
     if len(tried) < 2:
         return
     tiles = choice.tiles() if choice.is_fused else kernel
-    found = _closeness(tiles, tried, tried)
+    few = _seen(tiles, tried)
+    found = _closeness(tiles, few, few)
     if not bool(found.isfinite().all()):
         return  # covariances say so themselves
     if float((1.0 - found).max()) < LEAST_DIFFERENCE:
         seen = "are as large as their variances: they look the same"
-    elif all(
-        _closeness(tiles, tried, images[part]).abs().lt(LEAST_COVARIANCE).all()
-        for part in (slice(TRIED), *slices(len(images), AT_ONCE))
+    elif _are_tiny(found) and all(
+        _are_tiny(_closeness(tiles, few, _seen(tiles, images[part])))
+        for part in slices(len(images), AT_ONCE)
     ):
         seen = "are 0: they are unrelated"
     else:
@@ -65,8 +67,8 @@ def warn_of_blindness(kernel: Kernel, images: Tensor) -> None:
 
 def _warn_of_equals(images: Tensor) -> None:
     """Warn if samples are all equal, such as numbers that became 0."""
-    first, *others = images
-    if others and all(torch.equal(image, first) for image in others):
+    others = range(1, len(images))
+    if others and all(torch.equal(images[i], images[0]) for i in others):
         warn_caller(
             f"All {len(images)} training samples are equal: predictions cannot depend "
             "on X. Look at what was read, and at what a step before this one made.",
@@ -85,10 +87,28 @@ def _middle(kernel: Kernel, images: Tensor) -> Tensor:
     return images
 
 
-def _closeness(tiles: TileBackend | Kernel, few: Tensor, several: Tensor) -> Tensor:
-    """Return the covariances of samples that differ, by the mean of both variances."""
-    is_other = (few[:, None] != several).flatten(2).any(2)
+@dataclass(frozen=True)
+class _Seen:
+    """Samples as a kernel sees them."""
+
+    images: Tensor  # (n, c, h, w)
+    prepared: Any  # for covariances
+    variances: Tensor  # (n,)
+
+
+def _seen(tiles: TileBackend | Kernel, images: Tensor) -> _Seen:
     with torch.no_grad():
-        one, two = (tiles.prepare(side.double()) for side in (few, several))
-        variances = (tiles.diag(one)[:, None] + tiles.diag(two)) / 2.0
-        return (tiles.cross(one, two) / variances)[is_other]
+        prepared = tiles.prepare(images.double())
+        return _Seen(images, prepared, tiles.diag(prepared))
+
+
+def _closeness(tiles: TileBackend | Kernel, few: _Seen, several: _Seen) -> Tensor:
+    """Return the covariances of samples that differ, by the mean of both variances."""
+    is_other = (few.images[:, None] != several.images).flatten(2).any(2)
+    with torch.no_grad():
+        variances = (few.variances[:, None] + several.variances) / 2.0
+        return (tiles.cross(few.prepared, several.prepared) / variances)[is_other]
+
+
+def _are_tiny(closeness: Tensor) -> bool:
+    return bool(closeness.abs().lt(LEAST_COVARIANCE).all())

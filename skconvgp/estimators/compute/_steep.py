@@ -79,9 +79,11 @@ def different_samples(images: Tensor, n: int) -> Tensor:
     """
     order = permutation(len(images), torch.Generator().manual_seed(0))
     kept: list[Tensor] = []
-    for image in images[order[:DRAWN]]:
-        if len(kept) < n and not any(torch.equal(image, other) for other in kept):
-            kept.append(image)
+    for index in order[:DRAWN].tolist():
+        if len(kept) == n:
+            break
+        if not any(torch.equal(images[index], other) for other in kept):
+            kept.append(images[index])
     return torch.stack(kept) if kept else images
 
 
