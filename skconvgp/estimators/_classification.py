@@ -346,7 +346,6 @@ class ConvNetGPClassifier(GPClassifier):
     ) -> Self:
         data = self._read_labels(X, y, sample_weight, classes)
         if classes is not None:
-            models = self._label_models(data.problem)
-            require_columns("partial_fit", models, data.problem)
+            require_columns("partial_fit", data.models, data.problem)
         parts = data.settings.parts(self._label_models, keeps_left_out=self._calibrates)
         return self._fit_as(plan_process_fit(data, parts))

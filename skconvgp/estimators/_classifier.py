@@ -408,9 +408,10 @@ class GPClassifier(ClassifierMixin, BaseGP):
         targets = self._regression_targets(codes, samples.weights)
         self.latent_offset_ = to_numpy(targets.offset)
         problem, samples = self._problem(samples, codes, targets)
-        if self._label_models(problem):
+        models = self._label_models(problem)
+        if models:
             warn_of_missing_classes(self.classes_, codes)
-        return FitData(settings, problem, samples)
+        return FitData(settings, problem, samples, models)
 
     def _further_labels(self, samples: Samples) -> tuple[Problem, Samples]:
         """Return samples to add to a fitted process; the offset stays."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -30,9 +30,21 @@ from skconvgp.flows._kernel_search import (
 )
 from skconvgp.flows._landscape import NOISE_LABEL
 from skconvgp.flows._local_search import LocalSearch
-from skconvgp.processes import Fitted, Parts, Plan, Planner, Problem, Run
+from skconvgp.processes import (
+    Fitted,
+    LabelModel,
+    Parts,
+    Plan,
+    Planner,
+    Problem,
+    Run,
+    Settings,
+)
 
 STEP = "flow step"
+# Number of inputs up to which "auto" uses an eigendecomposition: there its n^3
+# operations take as long as n^2 covariances of images (docs/adr/noise.md).
+MOST_INPUTS = 5000
 
 
 @dataclass(frozen=True)
@@ -42,6 +54,8 @@ class FitData:
     settings: GPSettings
     problem: Problem
     samples: Samples  # from which the problem is made
+    # Candidates, if labels determine their noise; none if targets share one.
+    models: Sequence[LabelModel] = ()
 
 
 @dataclass(frozen=True)
@@ -74,7 +88,7 @@ def plan_process_fit(data: FitData, parts: Parts) -> PlannedFit:
     """Plan a fit with the kernel that `optimizer` chooses on all samples."""
     settings = data.settings
     problem, samples = augmented(settings, data.problem, data.samples, parts)
-    data = FitData(settings, problem, samples)
+    data = replace(data, problem=problem, samples=samples)
     search = evidence_search(settings, problem, samples.basis, parts)
     if search is None:
         return _plan(data, parts)
@@ -119,13 +133,13 @@ def _learn(
     data: FitData, parts: Parts, search: EvidenceSearch | FlowSearch | LocalSearch
 ) -> tuple[Learned, FlowResult, str]:
     """Run a search; warn if it failed. The text is why the data chose no noise."""
-    settings, problem, training = data.settings, data.problem, data.samples.training
-    basis, known = data.samples.basis.kernel_basis, None
+    settings, problem, samples = data.settings, data.problem, data.samples
+    basis, known = samples.basis.kernel_basis, None
     warn_of_slow_derivatives(settings, basis)
     planner = Planner(basis, parts, EstimatorResources(settings))
     if isinstance(search, EvidenceSearch | LocalSearch) and search.keeps_noise:
         known = Learned(basis.kernel, NOISE_START)
-    start, reason = settings.for_process(problem, planner, known, training)
+    start, reason = _noise_and_amplitude(data, planner, known)
     learned, result = search.learn(problem.informative, basis, planner, start)
     warn_of_result(settings.owner, search, result)
     return learned, result, reason
@@ -144,6 +158,19 @@ def _plan(
     if learned is not None:
         basis = replace(basis.kernel_basis, kernel=learned.kernel)
     planner = Planner(basis, parts, resources)
-    used, why_not = settings.for_process(problem, planner, learned, samples.training)
+    used, why_not = _noise_and_amplitude(data, planner, learned)
     plan = planner.plan(problem, used)
     return PlannedFit(data, plan, resources, why_not or reason, found)
+
+
+def _noise_and_amplitude(
+    data: FitData, planner: Planner, learned: Learned | None
+) -> tuple[Settings, str]:
+    """Return noise and amplitude, and why the data choose no noise."""
+    return data.settings.for_problem(
+        data.problem,
+        data.samples.training,
+        has_labels=bool(data.models),
+        affords_choice=lambda: planner.affords_choice(data.problem, MOST_INPUTS),
+        learned=learned,
+    )

@@ -332,8 +332,7 @@ class ImageClassifier(GPClassifier):
         classes: NDArray[Any] | None = None,
     ) -> Self:
         data = self._read_labels(X, y, sample_weight, classes)
-        models, keeps = self._label_models(data.problem), self._calibrates
-        return self._fit_as(plan_image_fit(data, models, keeps_left_out=keeps))
+        return self._fit_as(plan_image_fit(data, keeps_left_out=self._calibrates))
 
     _instead = "'gaussian'"
 

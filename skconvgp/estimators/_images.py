@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -32,7 +31,6 @@ from skconvgp.kernels import Kernel
 from skconvgp.processes import (
     JUDGED_IMAGES,
     KernelBasis,
-    LabelModel,
     PartsBasis,
     PartsFit,
     Plan,
@@ -47,19 +45,14 @@ LARGEST_SIDE = 96  # pixels; larger images are reduced
 MOST_SUMMED = 8000  # images whose matrix is factorised
 
 
-def plan_image_fit(
-    data: FitData,
-    models: Sequence[LabelModel] = (),
-    *,
-    keeps_left_out: bool = False,
-) -> PlannedFit:
+def plan_image_fit(data: FitData, *, keeps_left_out: bool = False) -> PlannedFit:
     """Plan a fit of the sum of parts, or of patches alone.
 
     Models of labels that determine their own noise are refused. `keeps_left_out` says
     whether leave-one-out values are used after the fit.
     """
     settings, problem, samples = data.settings, data.problem, data.samples
-    require_common_noise(settings.owner, models)
+    require_common_noise(settings.owner, data.models)
     resources, basis = EstimatorResources(settings), _reduced(samples.basis)
     shape = basis.map_shape
     choices = read_parts(settings, shape)

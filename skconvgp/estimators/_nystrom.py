@@ -35,13 +35,12 @@ def plan_landmark_fit(
     """
     settings, problem, samples = data.settings, data.problem, data.samples
     resources, strategy = EstimatorResources(settings), _strategy(settings)
-    models = models_of(problem)
-    require_columns(settings.owner, models, problem)
+    require_columns(settings.owner, data.models, problem)
     variance = settings.read("variance", word_of(VARIANCES))
     used, reason = settings.for_problem(
         problem,
         samples.training,
-        has_labels=bool(models),
+        has_labels=bool(data.models),
         # With "fitc" each value of the noise needs a factorisation.
         affords_choice=lambda: variance != "fitc",
     )

@@ -385,10 +385,9 @@ class PatchGPClassifier(GPClassifier):
         classes: NDArray[Any] | None = None,
     ) -> Self:
         data = self._read_labels(X, y, sample_weight, classes, keeps_rows=False)
-        models = self._label_models(data.problem)
         n_classes = len(self.classes_)
         variational = read_variational(data.settings, self.likelihood_, n_classes)
-        return self._fit_as(plan_patch_fit(data, models, variational))
+        return self._fit_as(plan_patch_fit(data, variational))
 
     @public
     def elbo(self) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from skconvgp._protocols import VariationalLikelihood
@@ -44,18 +43,13 @@ def bound_of(process: Any) -> float:
     return float(process.bound)
 
 
-def plan_patch_fit(
-    data: FitData,
-    models: Sequence[LabelModel] = (),
-    variational: Variational | None = None,
-) -> PlannedFit:
+def plan_patch_fit(data: FitData, variational: Variational | None = None) -> PlannedFit:
     """Plan a fit through inducing patches, which are chosen here.
 
-    The models are candidates, if labels determine their noise; those without targets
-    are refused.
+    Models of labels that have no targets are refused.
     """
     settings, problem, samples = data.settings, data.problem, data.samples
-    noisy = tuple(require_targets(model) for model in models)
+    noisy = tuple(require_targets(model) for model in data.models)
     basis, resources = samples.basis.kernel_basis, EstimatorResources(settings)
     if basis is None:
         refuse_kernel(settings.owner, PRECOMPUTED)

@@ -19,7 +19,7 @@ from skconvgp import (
 )
 from skconvgp.completion import NearestNeighbors, Nystrom, SubsetOfData
 from skconvgp.datasets import fetch_cifar10
-from skconvgp.estimators.settings import _gp
+from skconvgp.estimators import _fitting
 from skconvgp.flows import LBFGS, Adam
 from skconvgp.kernels import convnet, rbf
 from skconvgp.solvers import Cholesky
@@ -90,7 +90,7 @@ def test_labels_that_fix_the_noise_leave_the_usual_number(likelihood):
 
 @pytest.mark.parametrize("cls", WHOLE)
 def test_many_samples_are_not_affordable(cls, monkeypatch):
-    monkeypatch.setattr(_gp, "MOST_INPUTS", 30)
+    monkeypatch.setattr(_fitting, "MOST_INPUTS", 30)
     assert noise_of(cls, 30) == noise_of(cls, 30, noise_variance="loo")
     assert noise_of(cls, 31) == USUAL[cls.__name__]
     some = {"completion": SubsetOfData(n_samples=30)}
@@ -187,7 +187,7 @@ def test_weights_choose_what_repetitions_choose(cls):
 def test_samples_count_by_their_inputs(cls, monkeypatch):
     *_, count = weighted_and_repeated(cls)
     for most in (count, count - 1):
-        monkeypatch.setattr(_gp, "MOST_INPUTS", most)
+        monkeypatch.setattr(_fitting, "MOST_INPUTS", most)
         weighted, repeated, _ = weighted_and_repeated(cls)
         assert (weighted.noise_variance_ == USUAL[cls.__name__]) == (most < count)
         assert_same(weighted, repeated, data_of(cls, 60)[0])
@@ -231,7 +231,7 @@ def test_what_was_learned_stands_in_where_it_is_not_affordable(cls, make, monkey
     assert gp.fit(X, y).noise_variance_ == (
         gp.set_params(noise_variance="loo").fit(X, y).noise_variance_
     )
-    monkeypatch.setattr(_gp, "MOST_INPUTS", 30)
+    monkeypatch.setattr(_fitting, "MOST_INPUTS", 30)
     gp.set_params(noise_variance="auto").fit(X, y)
     assert gp.noise_variance_ == gp.flow_result_.values["noise_variance"]
 

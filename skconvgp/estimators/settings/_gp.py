@@ -20,11 +20,8 @@ from skconvgp.estimators.settings._checks import (
 from skconvgp.estimators.settings._compute import Compute
 from skconvgp.flows._kernel_search import Learned
 from skconvgp.inference import FEWEST_INPUTS, UNINFORMED
-from skconvgp.processes import LabelModel, Parts, Planner, Problem, Settings
+from skconvgp.processes import LabelModel, Parts, Problem, Settings
 
-# Number of inputs up to which "auto" uses an eigendecomposition: there its n^3
-# operations take as long as n^2 covariances of images (docs/adr/noise.md).
-MOST_INPUTS = 5000
 CLASSIFIER_NOISE, REGRESSOR_NOISE = 1e-4, 1e-2
 # Targets are constant if they differ by less than this share of the largest.
 LEAST_SPREAD = 1e-12
@@ -102,25 +99,6 @@ class GPSettings(Compute):
             self.read("observed_fraction", as_fraction),
             models_of,
             keeps_left_out,
-        )
-
-    def for_process(
-        self,
-        problem: Problem,
-        planner: Planner,
-        learned: Learned | None,
-        training: Training,
-    ) -> tuple[Settings, str]:
-        """Return the results of `for_problem`.
-
-        The planner knows whether the choice of the noise is affordable.
-        """
-        return self.for_problem(
-            problem,
-            training,
-            has_labels=bool(planner.parts.models_of(problem)),
-            affords_choice=lambda: planner.affords_choice(problem, MOST_INPUTS),
-            learned=learned,
         )
 
 
