@@ -23,7 +23,8 @@ PIPELINES = {
         transform="pandas"
     ),
 }
-SHOWN = {name: getattr(transforms, name)() for name in transforms.__all__} | PIPELINES
+OF_IMAGES = [name for name in transforms.__all__ if name != "ReadImages"]  # of files
+SHOWN = {name: getattr(transforms, name)() for name in OF_IMAGES} | PIPELINES
 
 
 def images(n=N):
