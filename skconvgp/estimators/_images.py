@@ -29,12 +29,17 @@ from skconvgp.estimators.settings._checks import Given, is_auto
 from skconvgp.estimators.settings._gp import can_choose_noise
 from skconvgp.kernels import Kernel
 from skconvgp.processes import (
+    FEATURES,
+    IMAGES,
     JUDGED_IMAGES,
+    NOISE,
+    SOLVING,
     KernelBasis,
     PartsBasis,
     PartsFit,
     Plan,
     Problem,
+    Stage,
     missing_memory,
     plan_patches,
     require_common_noise,
@@ -42,6 +47,8 @@ from skconvgp.processes import (
 from skconvgp.solvers import Cholesky
 
 LARGEST_SIDE = 96  # pixels; larger images are reduced
+MIRRORS = "mirror images"  # a stage
+JUDGING = 3  # images for each one that judges: as it is, and with its mirror image
 MOST_SUMMED = 8000  # images whose matrix is factorised
 
 
@@ -194,5 +201,12 @@ def _mirrors_patches(
     if missing_memory(judging.size, resources):
         return False
     few = problem.take(indices, is_precomputed=False)
-    fitted, _ = judging.plan(resources).fit(few, resources)
+    resources.progress.expect(
+        Stage(MIRRORS, JUDGING * len(indices), IMAGES),
+        Stage(FEATURES, n, IMAGES),
+        Stage(NOISE),
+        Stage(SOLVING),
+    )
+    with resources.progress.inside(MIRRORS):
+        fitted, _ = judging.plan(resources).fit(few, resources)
     return bool(fitted.record.report["is_mirrored"])

@@ -18,12 +18,15 @@ from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.estimators.settings._search import PATCH_KINDS, USUAL_PATCHES, as_choice
 from skconvgp.flows import FlowResult
 from skconvgp.flows._landscape import NOISE_LABEL
-from skconvgp.flows._patch_search import PatchSearch
+from skconvgp.flows._patch_search import LEARNING_IMAGES, PatchSearch
 from skconvgp.kernels import PatchKernel
 from skconvgp.processes import (
+    FEATURES,
+    IMAGES,
     LEAST_NOISE,
     KernelBasis,
     Problem,
+    Stage,
     TermChoice,
     terms_of,
 )
@@ -75,11 +78,12 @@ def _search(
         require_free(settings, basis, "optimizer=None", has_more=has_more)
     require_samples(problem)
     require_plain(settings, problem)
-    noise = settings.noise
+    noise, n = settings.noise, basis.n_samples
+    features = Stage(FEATURES, n, IMAGES)
     return PatchSearch(
         choice.kind,
         choice.optimizer,
         None if isinstance(noise, str) else max(noise, LEAST_NOISE),
         learns_kernel,
-        watch_steps(settings),
+        watch_steps(settings, min(n, LEARNING_IMAGES), features),
     )

@@ -53,6 +53,7 @@ from skconvgp.processes import (
 # Pairs of positions for each position of an image, from which on torch is far behind
 # compiled code. Sums of a few networks that flatten their maps have less.
 FEW_DISPLACEMENTS = 4
+USUAL_STEPS = 100  # of a search that has not told how many it may take
 SLOPES = 3  # times the time of covariances, that of their derivatives, about
 # Remedies if a search ends at a bound of the noise or of the amplitude.
 REMEDIES = {
@@ -75,8 +76,8 @@ def evidence_search(
     require_plain(settings, problem)
     if choice.criterion == "loo":
         warn_of_copies(problem)
-    n = len(problem.rows)
-    watch = watch_steps(settings, n, n)
+    n_pairs = entries(len(problem.rows))
+    watch = watch_steps(settings, n_pairs, Stage(COVARIANCES, n_pairs))
     # The noise is chosen again after the search if `noise_variance` names the other
     # criterion, and with a completion, whose matrix differs. If the labels determine
     # the noise, strings are refused.
@@ -107,24 +108,28 @@ def evidence_search(
 
 def watch_steps(
     settings: GPSettings,
-    n: int = 0,
-    n_of_step: int = 0,
+    of_step: float,
+    of_fit: Stage,
     watch: Callable[[Step], bool] = lambda _: False,
 ) -> Callable[[Step], bool]:
     """Return the callback of the steps of a search, which shows progress.
 
-    A step computes covariances of `n_of_step` samples, and the fit that follows those
-    of n; 0 if this is not known. After each step `watch` is called, and returns whether
-    to stop.
+    A step computes the amount `of_step` of what the fit that follows computes in its
+    first stage, with derivatives. After each step `watch` is called, and returns
+    whether to stop.
     """
     progress = progress_of(settings.verbose)
     show = progress(SEARCH, unit=STEPS, is_fit=True)
 
+    def stages(n_steps: int) -> list[Stage]:
+        search = of_fit._replace(name=SEARCH, amount=SLOPES * of_step * n_steps)
+        return [search, of_fit, Stage(NOISE), Stage(SOLVING)]
+
+    progress.expect(of_fit, *stages(USUAL_STEPS))  # it may begin with a fit
+
     def watch_step(step: Step) -> bool:
         if step.index == 0:
-            n_pairs = SLOPES * entries(n_of_step) * step.total
-            after = Stage(COVARIANCES, entries(n)), Stage(NOISE), Stage(SOLVING)
-            progress.expect(Stage(SEARCH, n_pairs), *after)
+            progress.expect(*stages(step.total))
         show(step.index + 1, step.total)
         return watch(step)
 
@@ -150,6 +155,7 @@ def flow_search(
     n = len(problem.rows)
     sizes = settings.read("batch_size", as_batch_sizes, n=n)
     require_room(problem.codes, min(sizes))
+    of_fit = Stage(COVARIANCES, entries(n))
     # An objective that was given as an object has its own noise.
     is_usual = isinstance(settings["objective"], str | None)
     return FlowSearch(
@@ -158,7 +164,7 @@ def flow_search(
         sizes,
         settings.read("n_batches", as_count, most=MOST_BATCHES),
         isinstance(noise, str) and is_usual,
-        watch_steps(settings, n, int(np.mean(sizes)), watch),
+        watch_steps(settings, entries(max(sizes)), of_fit, watch),
     )
 
 

@@ -45,7 +45,9 @@ from skconvgp.processes._process import (
 )
 from skconvgp.processes._run import (
     COVARIANCES,
+    FEATURES,
     FLOPS,
+    IMAGES,
     NOISE,
     PAIRS,
     SOLVING,
@@ -116,8 +118,10 @@ from skconvgp.processes.posterior._solved import Solved, SolvedLeftOut
 
 __all__ = [
     "COVARIANCES",
+    "FEATURES",
     "FLOPS",
     "GRAM_COPIES",
+    "IMAGES",
     "INDUCING",
     "JUDGED_IMAGES",
     "LEAST_NOISE",

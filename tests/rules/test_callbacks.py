@@ -1,6 +1,7 @@
 """Callbacks of scikit-learn are told of every fit, and change nothing of it."""
 
 import pickle
+import runpy
 import warnings
 
 import numpy as np
@@ -10,6 +11,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 import skconvgp as sk
+from skconvgp.estimators import _callbacks
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.flows import Adam
 from skconvgp.kernels import rbf
@@ -216,6 +218,23 @@ def test_callbacks_get_the_data_and_the_fitted_estimator():
     assert predicting.data[1] is y
     assert predicting.data[2] == {"sample_weight": weights}
     assert_complete(predicting)  # predictions of callbacks are no stages
+
+
+def test_older_versions_have_no_callbacks(monkeypatch):
+    def refuse(name):
+        raise ImportError(name)
+
+    monkeypatch.setattr("importlib.import_module", refuse)
+    old = runpy.run_path(_callbacks.__file__)
+
+    class Plain(old["BaseCallbacks"]):
+        """An estimator."""
+
+    tasks = old["FitTasks"](Plain(), has_steps=True)
+    tasks.enter("search")
+    assert not tasks.step("flow step")
+    tasks.end()
+    assert not hasattr(Plain, "set_callbacks")
 
 
 def test_steps_can_be_scored():

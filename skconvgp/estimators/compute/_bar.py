@@ -120,12 +120,14 @@ class Bar:
 
     def enter(
         self, name: str, *, is_whole: bool = False, is_counted: bool = False
-    ) -> None:
+    ) -> bool:
         """Begin a stage, and end the one before; or begin a part of a stage.
 
-        A stage that is whole has parts. One that is counted shows itself.
+        A stage that is whole has parts. One that is counted shows itself. Return
+        whether it is a part.
         """
-        if self._part is not None:
+        is_part = self._part is not None
+        if is_part:
             self._part, self._times.counted = name, None
         elif not (is_counted and name == self._stage):  # which goes on
             self.leave()
@@ -136,6 +138,7 @@ class Bar:
                 self._call.tasks.enter(name)
         if not is_counted:
             self._show("")
+        return is_part
 
     def leave(self) -> None:
         """End a stage."""

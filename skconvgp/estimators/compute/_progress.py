@@ -87,11 +87,11 @@ class CallProgress:
     @contextmanager
     def inside(self, name: str) -> Iterator[None]:
         """Begin a stage, of which all stages inside of the context are parts."""
-        if self.bar is not None:
-            self.bar.enter(name, is_whole=True)
+        bar = self.bar
+        is_part = bar is None or bar.enter(name, is_whole=True)
         yield
-        if self.bar is not None:
-            self.bar.leave()
+        if bar is not None and not is_part:
+            bar.leave()
 
 
 class Count:

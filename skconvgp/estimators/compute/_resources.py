@@ -13,7 +13,7 @@ from skconvgp.backends import BackendChoice
 from skconvgp.engine import Placement, TileCache
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._kept_tiles import find_cache
-from skconvgp.estimators.compute._progress import progress_of
+from skconvgp.estimators.compute._progress import CallProgress, progress_of
 from skconvgp.estimators.compute._sight import warn_of_blindness
 from skconvgp.estimators.compute._steep import why_double
 from skconvgp.estimators.settings._checks import AUTO, DTYPES
@@ -48,6 +48,11 @@ class EstimatorResources:
     def solve_dtype(self) -> torch.dtype:
         """Precision of Gram matrices and of solves."""
         return self._compute.solve_dtype
+
+    @property
+    def progress(self) -> CallProgress:
+        """Progress of the call that is made now."""
+        return progress_of(self._compute.verbose)
 
     def report(self, noise_reason: str) -> dict[str, Any]:
         """Return fields of the report of a fit: why it has its precision and noise."""

@@ -10,16 +10,19 @@ from skconvgp import (
     ConvNetGPRegressor,
     ImageClassifier,
     KernelEnsembleClassifier,
+    KernelFlowsClassifier,
     KernelFlowsWarp,
+    PatchGPClassifier,
     gram_matrix,
 )
 from skconvgp._ambient import ordinary_state
 from skconvgp.completion import RandomFeatures
 from skconvgp.estimators.compute import _bar
 from skconvgp.estimators.compute._progress import progress_of
+from skconvgp.flows import LBFGS, Adam
 from skconvgp.flows._batches import Batches
 from skconvgp.kernels import rbf
-from skconvgp.processes import COVARIANCES, FLOPS, NOISE, SOLVING, Stage
+from skconvgp.processes import COVARIANCES, FEATURES, FLOPS, NOISE, SOLVING, Stage
 from tests.helpers.estimators import blobs, digits, tiny_network, wave
 from tests.helpers.lines import show_all
 
@@ -139,6 +142,23 @@ def test_later_stages_take_as_long_as_those_before(clock, every_line, capfd):
     assert_honest(lines)
     assert [name for *_, name in lines[1::2]] == [f"part {i}, noise" for i in range(4)]
     assert [share for _, share, _, _ in lines[2:8:2]] == [25, 50, 75]
+
+
+def test_parts_of_parts_end_no_stage(clock, every_line, capfd):
+    with ordinary_state("fit"):
+        progress = progress_of(1)
+        progress.expect(Stage("outer", 1.0, "models"), Stage("next", 1.0, "models"))
+        with progress.inside("outer"):
+            with progress.inside("first"):
+                progress.enter(NOISE)
+            with progress.inside("second"):
+                clock.now += 1.0
+        progress.enter("next")
+        clock.now += 1.0
+    lines = lines_of(capfd)
+    names = ["outer", "outer, first", "outer, noise", "outer, second", "next", ""]
+    assert [name for *_, name in lines] == names
+    assert lines[-2][1] == 50
 
 
 def test_stages_that_were_skipped_take_no_time(clock, every_line, capfd):
@@ -315,6 +335,47 @@ def test_lines_of_parts_name_them(every_line, capfd):
     assert any("mirrored" in name for name in names)
     gp.predict(X[:4])
     assert_honest(lines_of(capfd), "predict")
+
+
+def test_lines_of_patches_alone_begin_with_mirror_images(every_line, capfd):
+    X, y = digits(40)
+    ImageClassifier("patches", verbose=1, random_state=0).fit(X, y)
+    lines = lines_of(capfd)
+    assert_honest(lines)
+    found = dict.fromkeys(name.split(",")[0] for *_, name in lines[:-1])
+    expected = ["mirror images", FEATURES, NOISE, SOLVING, "calibration"]
+    assert list(found) == expected
+
+
+@pytest.mark.parametrize(
+    ("estimator", "then"),
+    [
+        (KernelFlowsClassifier(rbf(1.0), optimizer=Adam(max_iter=3)), COVARIANCES),
+        (ConvNetGPClassifier(rbf(1.0), optimizer=LBFGS(max_iter=3)), COVARIANCES),
+        (PatchGPClassifier(n_inducing=4, optimizer=Adam(max_iter=3)), FEATURES),
+    ],
+)
+def test_a_search_leaves_time_for_the_fit(
+    estimator, then, every_line, monkeypatch, capfd
+):
+    expected, expect = [], _bar.Bar.expect
+
+    def record(bar, stages):
+        expected.append(stages)
+        expect(bar, stages)
+
+    monkeypatch.setattr(_bar.Bar, "expect", record)
+    X, y = digits(40)
+    estimator.set_params(verbose=1, random_state=0).fit(X, y)
+    assert_honest(lines_of(capfd))
+    (search, of_fit, *others), *_ = [
+        stages for stages in expected if stages[0].name == "search"
+    ]
+    assert (of_fit.name, search.unit) == (then, of_fit.unit)
+    assert search.amount > 0.0
+    assert of_fit.amount > 0.0
+    assert [stage.name for stage in others] == [NOISE, SOLVING]
+    assert expected[-1][0].name == then
 
 
 def test_lines_of_an_ensemble_name_its_models(every_line, capfd):
