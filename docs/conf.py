@@ -158,6 +158,7 @@ def write_figures(_app):
     import floors
     import flows_table
     import gpu_table
+    import image_regression_table
     import neighbors_table
     import networks_table
     import pooling_table
@@ -165,6 +166,7 @@ def write_figures(_app):
     import roofline
     import small_data_table
     import speed_table
+    import strange_table
     import warp
 
     target = FOLDER / "_generated"
@@ -175,6 +177,7 @@ def write_figures(_app):
     tables = [speed_table, gpu_table, completion_table, flows_table]
     tables += [calibration_table, features_table, pooling_table, robustness_table]
     tables += [small_data_table, codes_table, neighbors_table, networks_table]
+    tables += [strange_table, image_regression_table]
     for table in tables:
         table.main(target / f"{table.__name__}.rst.inc")
 

@@ -319,7 +319,7 @@ def test_private_attributes_of_fitted_estimators_are_few(name):
     assert len(private) <= MOST_PRIVATE, private
 
 
-@pytest.mark.parametrize("name", set(TRANSFORMERS) - {"ReadImages"})
+@pytest.mark.parametrize("name", sorted(set(TRANSFORMERS) - {"ReadImages"}))
 def test_fitted_transformers_have_no_private_attributes(name):
     transformer = class_of(name)().fit(np.ones((2, 1, 4, 4)))
     assert not [name for name in vars(transformer) if name.startswith("_")]

@@ -1,5 +1,6 @@
 """Protocols between the layers of the package, and the values that they exchange."""
 
+from skconvgp._protocols._familiarity import Familiarity, Span
 from skconvgp._protocols._flows import (
     Batch,
     Landscape,
@@ -54,6 +55,7 @@ __all__ = [
     "Completion",
     "Expansion",
     "ExpectedSites",
+    "Familiarity",
     "FeatureMap",
     "FeatureSource",
     "GramOperator",
@@ -73,6 +75,7 @@ __all__ = [
     "Sites",
     "Solution",
     "Solver",
+    "Span",
     "Step",
     "Targets",
     "TileBackend",

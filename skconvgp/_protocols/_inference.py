@@ -8,6 +8,7 @@ from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 import torch
 from torch import Tensor
 
+from skconvgp._protocols._familiarity import Familiarity
 from skconvgp._protocols._matrices import GramOperator
 
 __all__ = [
@@ -166,10 +167,12 @@ class Calibration:
 
         z_c = \frac{m_c + b_c}{\sqrt{T^2 + \kappa \bar v}}, \qquad
         y_c = \frac{\mathrm{asinh}(\beta (z_c - \bar z))}{\beta}, \qquad
-        p = (1 - \epsilon)\, \mathrm{softmax}(y) + \frac{\epsilon}{C}
+        p = (1 - \epsilon)\, \mathrm{softmax}(y) + \frac{\epsilon}{C}, \qquad
+        p' = \lambda p + \frac{1 - \lambda}{C}
 
     where m are the latent means and v their variances, and a bar denotes the mean over
-    the C classes. If :math:`\beta` is 0, y = z.
+    the C classes. If :math:`\beta` is 0, y = z. The share :math:`\lambda` is 1 for
+    samples that are like left-out training samples, and falls to 0 for others.
 
     Parameters
     ----------
@@ -184,6 +187,8 @@ class Calibration:
         :math:`1 / \beta`, and as a power of larger ones.
     floor : float, default=0.0
         The share :math:`\epsilon` of labels that are any class with equal probability.
+    familiarity : Familiarity, optional
+        How the share :math:`\lambda` is found; None if it is 1 for all samples.
 
     Examples
     --------
@@ -199,6 +204,7 @@ class Calibration:
     offsets: tuple[float, ...] = ()
     bend: float = 0.0
     floor: float = 0.0
+    familiarity: Familiarity | None = field(default=None, repr=False)
 
     def latents(self, mean: Tensor, var: Tensor) -> tuple[Tensor, Tensor]:
         """Return latents whose softmax gives the probabilities, and their variances.
@@ -231,6 +237,20 @@ class Calibration:
         log_probs = torch.log_softmax(latents, dim=1) + math.log1p(-self.floor)
         lowest = math.log(self.floor / latents.shape[1])
         return torch.logaddexp(log_probs, torch.full_like(log_probs, lowest))
+
+    def faded(
+        self, probabilities: Tensor, mean: Tensor, var: Tensor, prior: Tensor | None
+    ) -> Tensor:
+        """Return probabilities (n, k) that fade for samples unlike those left out.
+
+        `mean` and `var` (n, k) are as for `latents`; `prior` (n,) has the prior
+        variances of the samples, if they are known.
+        """
+        if self.familiarity is None:
+            return probabilities
+        share = self.familiarity.share(mean, var if var.numel() else None, prior)
+        share = share[:, None]
+        return share * probabilities + (1.0 - share) / probabilities.shape[1]
 
 
 @runtime_checkable

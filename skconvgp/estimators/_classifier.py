@@ -14,6 +14,7 @@ from torch import Tensor
 from skconvgp._ambient import public
 from skconvgp._protocols import (
     Calibration,
+    Familiarity,
     LinkLikelihood,
     Targets,
     VariationalLikelihood,
@@ -35,6 +36,7 @@ from skconvgp.estimators._labels import (
     require_classes,
     warn_of_missing_classes,
 )
+from skconvgp.estimators._shown import ShownVariances
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._progress import progress_of
 from skconvgp.estimators.settings._checks import as_likelihood
@@ -42,6 +44,7 @@ from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.processes import (
     LabelModel,
     Problem,
+    Run,
     knows_class,
 )
 
@@ -100,8 +103,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
         probabilities : ndarray of shape (n, n_classes)
             Rows sum to 1; columns in the order of `classes_`.
         """
-        latents = self._calibrated_latents(X)
-        return to_numpy(self.likelihood_.probabilities(*latents))
+        return self._probabilities(*self._uncalibrated(X))
 
     @public
     def predict_log_proba(self, X: Any) -> FloatArray:
@@ -131,18 +133,15 @@ class GPClassifier(ClassifierMixin, BaseGP):
         Returns
         -------
         decision : ndarray of shape (n, n_classes), or (n,) for two classes
-            Calibrated latent means, or logarithms of probabilities if the likelihood
-            needs variances. A larger score is more probable; for two classes, a score >
-            0 means ``classes_[1]``.
+            Logarithms of probabilities, or calibrated latent means if few samples were
+            left out. A larger score is more probable; for two classes, a score > 0
+            means ``classes_[1]``.
         """
         check_is_fitted(self)
-        if self._reads_variances:
-            smallest = np.finfo(np.float64).tiny
-            scores = np.log(self.predict_proba(X).clip(min=smallest))
-        elif self._needs_variances:  # and does not know them
+        if self._needs_variances and not self._process.basis.knows_variances:
             scores = self._shifted_mean(X)
         else:
-            scores = to_numpy(self._calibrated_latents(X)[0])
+            scores = self._scores(X)
         is_binary = len(self.classes_) == 2
         decision: FloatArray = scores[:, 1] - scores[:, 0] if is_binary else scores
         return decision
@@ -323,8 +322,17 @@ class GPClassifier(ClassifierMixin, BaseGP):
         offsets = self.calibration_.offsets
         return mean + np.asarray(offsets) if offsets else mean
 
-    def _calibrated_latents(self, X: Any) -> tuple[Tensor, Tensor]:
-        """Return means (n, k) and variances, calibrated for probabilities."""
+    def _scores(self, X: Any) -> FloatArray:
+        """Return logarithms of probabilities (n, k), or calibrated means."""
+        mean, var, prior = self._uncalibrated(X)
+        if self._needs_variances or self.calibration_.familiarity is not None:
+            found = self._probabilities(mean, var, prior)
+            scores: FloatArray = np.log(found.clip(min=np.finfo(np.float64).tiny))
+            return scores
+        return to_numpy(self.calibration_.latents(_in_double(mean), _in_double(var))[0])
+
+    def _uncalibrated(self, X: Any) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+        """Return latent means and variances, and prior variances if they are known."""
         check_is_fitted(self)
         needs_var = self._needs_variances or self.calibration_.spread > 0.0
         latent = self._latent(
@@ -334,8 +342,8 @@ class GPClassifier(ClassifierMixin, BaseGP):
         var = latent.var * amplitude
         if latent.between.size:
             var = latent.between * amplitude[0]
-        mean = latent.mean + self.latent_offset_
-        return self.calibration_.latents(_in_double(mean), _in_double(var))
+        prior = latent.prior if latent.prior.size else None
+        return latent.mean + self.latent_offset_, var, prior
 
     @property
     def _amplitude(self) -> FloatArray:
@@ -466,7 +474,9 @@ class GPClassifier(ClassifierMixin, BaseGP):
 
     def _fit_as(self, planned: PlannedFit) -> Self:
         """Fit as planned, publish, and calibrate."""
-        self._publish(planned, *planned.fit())
+        fitted, run = planned.fit()
+        self._publish(planned, fitted, run)
+        self._show(planned.data.problem, run)
         return self._calibrate()
 
     def _add(
@@ -481,8 +491,24 @@ class GPClassifier(ClassifierMixin, BaseGP):
         further = self._read_further(X, y, sample_weight, read_y=as_labels)
         if further.is_nothing:
             return self
-        self._extend(*self._further_labels(further))
+        problem, samples = self._further_labels(further)
+        self._extend(problem, samples)
+        resources = self._resources()
+        self._show(problem, resources.run(resources.placement(0)))
         return self._calibrate()
+
+    def _show(self, problem: Problem, run: Run) -> None:
+        """Record prior variances of some samples, if a calibration reads them."""
+        process, before = self._process, self._training.shown
+        if not (self._calibrates and process.reads_prior_variances):
+            return
+        shown = ShownVariances.of(
+            problem.rows,
+            problem.weights,
+            lambda rows: process.prior_variances(rows, run),
+        )
+        shown = shown if before is None else before.join(shown)
+        self._training = replace(self._training, shown=shown)
 
     def _calibrate(self) -> Self:
         """Fit the calibration of latent functions, if the likelihood has one."""
@@ -520,12 +546,40 @@ class GPClassifier(ClassifierMixin, BaseGP):
                 rows_to_tensor(codes[indices]),
                 _in_double(units),
             )
+            usual = units * self._are_like_new(indices)
+            familiarity = self._familiarity(mean, var, codes[indices], usual)
+            self.calibration_ = replace(self.calibration_, familiarity=familiarity)
         self.temperature_ = self.calibration_.temperature
         return self
 
-    def _probabilities(self, mean: FloatArray, var: FloatArray) -> FloatArray:
-        latents = self.calibration_.latents(_in_double(mean), _in_double(var))
-        return to_numpy(self.likelihood_.probabilities(*latents))
+    def _familiarity(
+        self,
+        mean: FloatArray,
+        var: FloatArray,
+        codes: NDArray[np.intp],
+        weights: FloatArray,
+    ) -> Familiarity | None:
+        """Return which predictions are like those of left-out samples."""
+        known, shown = self._process.basis.knows_variances, self._training.shown
+        prior = None
+        if shown is not None:
+            prior = _in_double(shown.variances), _in_double(shown.weights)
+        return Familiarity.of(
+            _in_double(mean),
+            _in_double(var) if known else None,
+            prior,
+            rows_to_tensor(codes),
+            _in_double(weights),
+        )
+
+    def _probabilities(
+        self, mean: FloatArray, var: FloatArray, prior: FloatArray | None = None
+    ) -> FloatArray:
+        """Return probabilities (n, k), given latent functions and prior variances."""
+        given, calibration = (_in_double(mean), _in_double(var)), self.calibration_
+        found = self.likelihood_.probabilities(*calibration.latents(*given))
+        known = None if prior is None else _in_double(prior)
+        return to_numpy(calibration.faded(found, *given, known))
 
 
 def _in_double(values: FloatArray) -> Tensor:

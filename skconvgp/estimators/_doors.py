@@ -18,8 +18,10 @@ from skconvgp.estimators._given import (
     host_samples,
     images_to_rows,
 )
-from skconvgp.estimators._repeats import marks_of, warn_of_repeats
+from skconvgp.estimators._intervals import LeftOutErrors
+from skconvgp.estimators._repeats import marks_of, marks_of_rows, warn_of_repeats
 from skconvgp.estimators._scale import mean_squares, warn_of_scale, warn_of_weights
+from skconvgp.estimators._shown import ShownVariances
 from skconvgp.estimators._validation import (
     check_same_shape,
     check_weights,
@@ -65,6 +67,15 @@ class Training:
     marks : ndarray of shape (n,) or None, default=None
         Numbers that equal samples share; None for a given matrix, and if the estimator
         has no `partial_fit`.
+    shown : ShownVariances or None, default=None
+        Prior variances of some samples, if probabilities are calibrated and predictions
+        read prior variances.
+    errors : LeftOutErrors or None, default=None
+        Errors of left-out targets, for intervals of a regressor.
+    landmarks : ndarray of shape (m,) or None, default=None
+        Numbers of the rows of landmarks; None if there are none.
+    are_landmarks : ndarray of shape (n,) or None, default=None
+        Whether each kept sample has the inputs of a landmark.
     """
 
     kept: NDArray[np.intp]
@@ -74,12 +85,30 @@ class Training:
     is_informed: bool = True
     is_single: bool = False
     marks: NDArray[np.uint64] | None = None
+    shown: ShownVariances | None = None
+    errors: LeftOutErrors | None = None
+    landmarks: NDArray[np.uint64] | None = None
+    are_landmarks: NDArray[np.bool_] | None = None
 
     def take(self, used: NDArray[np.intp]) -> Training:
         """Return this record for a subset of the kept samples."""
         codes = None if self.codes is None else self.codes[used]
         marks = None if self.marks is None else self.marks[used]
-        return replace(self, kept=self.kept[used], codes=codes, marks=marks)
+        are_landmarks = self.are_landmarks
+        return replace(
+            self,
+            kept=self.kept[used],
+            codes=codes,
+            marks=marks,
+            are_landmarks=None if are_landmarks is None else are_landmarks[used],
+        )
+
+    def with_landmarks(
+        self, rows: NDArray[Any], landmarks: NDArray[np.uint64]
+    ) -> Training:
+        """Return this record with landmarks, given the kept rows (n, d)."""
+        are_landmarks = np.isin(marks_of_rows(rows), landmarks)
+        return replace(self, landmarks=landmarks, are_landmarks=are_landmarks)
 
     def new_codes(self, codes: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return the codes of classes that no sample so far has."""
@@ -91,21 +120,23 @@ class Training:
         (least, other_least), (largest, other_largest) = zip(
             self.mean_squares, further.mean_squares, strict=True
         )
-        codes = None
-        if self.codes is not None and further.codes is not None:
-            codes = np.concatenate([self.codes, further.codes])
-        marks = None
-        if self.marks is not None and further.marks is not None:
-            marks = np.concatenate([self.marks, further.marks])
         return replace(
             self,
             kept=np.concatenate([self.kept, self.n_given + further.kept]),
             n_given=self.n_given + further.n_given,
             mean_squares=(min(least, other_least), max(largest, other_largest)),
-            codes=codes,
-            marks=marks,
+            codes=_concatenated(self.codes, further.codes),
+            marks=_concatenated(self.marks, further.marks),
+            are_landmarks=_concatenated(self.are_landmarks, further.are_landmarks),
             is_informed=self.is_informed or further.is_informed,
         )
+
+
+def _concatenated(
+    one: NDArray[Any] | None, other: NDArray[Any] | None
+) -> NDArray[Any] | None:
+    """Return the values of samples and of further ones, if both are known."""
+    return None if one is None or other is None else np.concatenate([one, other])
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ from skconvgp.estimators._landmarks import (
     warn_of_uncovered_classes,
 )
 from skconvgp.estimators._nystrom import warn_of_first_landmarks
+from skconvgp.estimators._repeats import marks_of_rows
 from skconvgp.estimators._report import FitReport, peak_memory
 from skconvgp.estimators._samples import (
     BOOTSTRAP,
@@ -66,6 +67,7 @@ from skconvgp.processes import (
 )
 
 Value = TypeVar("Value")
+LEAST_OTHERS = 20  # samples that are no landmarks, to judge new ones by
 
 
 class BaseGP(KernelEstimator):
@@ -228,6 +230,10 @@ class BaseGP(KernelEstimator):
             setattr(self, self._search_name, planned.search)
         if fitted.landmarks is not None:
             self.landmark_indices_ = fitted.landmarks
+            rows = planned.data.problem.rows[: len(training.kept)]
+            places = np.searchsorted(training.kept, fitted.landmarks)
+            marked = training.with_landmarks(rows, marks_of_rows(rows[places]))
+            self._training = marked.take(fitted.used)
         n_read = sum(cache.n_pairs_read for cache in run.caches)
         self.fit_report_ = FitReport(
             n_samples=process.model.n_samples,
@@ -279,7 +285,10 @@ class BaseGP(KernelEstimator):
             problem, samples, process, earlier, settings, resources
         )
         warn_of_facts(record.facts)
-        self._process, self._training = extended, earlier.join(samples.training)
+        further = samples.training
+        if earlier.landmarks is not None:
+            further = further.with_landmarks(problem.rows, earlier.landmarks)
+        self._process, self._training = extended, earlier.join(further)
         self.fit_report_ = extended_report(self.fit_report_, extended, record)
 
     def _kernel_reason(self) -> str:
@@ -354,7 +363,7 @@ class BaseGP(KernelEstimator):
         else:
             latent = self._latent(X, None, needs_cov=True)
             mean, cov, size = latent.mean, latent.cov, latent.cov_scale
-            scale = np.sqrt(process.model.amplitude)
+            scale = np.sqrt(process.model.function_variances)
         return draw_jointly(mean, cov, size, scale, n_samples, generator)
 
     def _uncertain_latent(
@@ -377,12 +386,13 @@ class BaseGP(KernelEstimator):
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
         """Return the mean, with deviations (n, k) or covariances (n, n, k) if asked."""
         model = self._process.model
+        variances = model.function_variances
         added = model.noise if noise else 0.0
         if return_std:
-            return mean, np.sqrt((latent.var + added) * model.amplitude) * model.scale
+            return mean, np.sqrt((latent.var + added) * variances) * model.scale
         if return_cov:
             cov = latent.cov + added * np.eye(len(mean))[:, :, None]
-            return mean, cov * model.amplitude * model.scale**2
+            return mean, cov * variances * model.scale**2
         return mean
 
     def _leave_out(self, *, is_subset_enough: bool = False) -> LeftOutValues:
@@ -400,6 +410,18 @@ class BaseGP(KernelEstimator):
         )
         warn_of_facts(left_out.facts)
         return left_out
+
+    def _are_like_new(self, indices: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Return which left-out samples (m,) are like new ones: no landmarks.
+
+        Features leave nothing of a landmark out. If nearly all samples are landmarks,
+        there is little that they leave out of others.
+        """
+        are_landmarks = self._training.are_landmarks
+        if are_landmarks is None or (~are_landmarks[indices]).sum() < LEAST_OTHERS:
+            return np.ones(len(indices), dtype=bool)
+        are_others: NDArray[np.bool_] = ~are_landmarks[indices]
+        return are_others
 
     def _gram_of(self, rows: NDArray[Any], dtype: str | None = None) -> FloatArray:
         """Return prior covariances of samples as the process sees them.

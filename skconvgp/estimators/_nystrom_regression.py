@@ -54,7 +54,8 @@ class NystromCompletedGPRegressor(GPRegressor):
         Mean prior variance of the latent functions, in squared units of the targets
         that are fitted. With `normalize_y` these are scaled, and `amplitude_` is a
         number that is given, times ``y_scale_**2``. "profile" maximises the evidence in
-        closed form; None keeps the variance of the kernel.
+        closed form, and multiplies deviations by a factor that left-out targets ask
+        for; None keeps the variance of the kernel.
     normalize_y : bool, default=True
         Whether each output is shifted and scaled to weighted mean 0 and standard
         deviation 1 for the fit. Predictions are in the units of y either way.

@@ -80,7 +80,8 @@ class PatchGPRegressor(GPRegressor):
         Mean prior variance of the latent functions, in squared units of the targets
         that are fitted. With `normalize_y` these are scaled, and `amplitude_` is a
         number that is given, times ``y_scale_**2``. "profile" maximises the evidence in
-        closed form; None keeps the variance of the kernel.
+        closed form, and multiplies deviations by a factor that left-out targets ask
+        for; None keeps the variance of the kernel.
     normalize_y : bool, default=True
         Whether targets are centred and scaled to variance 1.
     device : str, default="auto"

@@ -12,6 +12,7 @@ from skconvgp._typing import FloatArray
 from skconvgp.estimators._doors import Samples, Training, read_training
 from skconvgp.estimators._fitting import FitData, PlannedFit
 from skconvgp.estimators._gp import BaseGP
+from skconvgp.estimators._intervals import LeftOutErrors
 from skconvgp.estimators._targets import (
     in_units,
     require_range,
@@ -107,7 +108,11 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
     ) -> FloatArray:
         """Return intervals that new observations of y fall into.
 
-        They include the observation noise; their ends are quantiles of a Gaussian.
+        Half an interval is the standard deviation of an observation times a number: the
+        ceil((n + 1) level)-th smallest of the n errors of left-out targets, in their
+        deviations. So intervals cover skewed targets as well. With too few samples for
+        the level it is the largest error, or that of a normal distribution if that is
+        larger.
 
         Parameters
         ----------
@@ -128,6 +133,11 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         ValueError
             If `level` is not a number between 0 and 1.
 
+        References
+        ----------
+        Barber, Candes, Ramdas and Tibshirani, "Predictive inference with the
+        jackknife+", 2021, section 1.2.
+
         Examples
         --------
         >>> import numpy as np
@@ -136,13 +146,16 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         >>> X = np.linspace(0.0, 6.0, 40)[:, None]
         >>> gp = ConvNetGPRegressor(rbf(2.0), noise_variance=0.01)
         >>> gp.fit(X, np.sin(X[:, 0])).predict_interval([[1.5], [8.0]]).round(2)
-        array([[0.91, 1.07],
-               [0.35, 1.22]])
+        array([[0.99, 1.  ],
+               [0.77, 0.8 ]])
         """
-        half = half_width(level)
+        half_width(level)  # refuses a wrong level before any work
         latent = self.predict_latent(X, return_std=True, noise=True, diag=diag)
         mean, std = latent
-        return np.stack([mean - half * std, mean + half * std], axis=-1)
+        errors: Any = self._training.errors
+        halves = errors.half_widths(level)
+        half = std * (halves[0] if self._training.is_single else halves)
+        return np.stack([mean - half, mean + half], axis=-1)
 
     @public
     def loo_predict(
@@ -171,7 +184,7 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         mean = loo.mean * self.y_scale_ + self.y_mean_
         if not return_std:
             return self._without_outputs(mean)
-        var = loo.var[:, None] * self._process.model.amplitude
+        var = loo.var[:, None] * self._process.model.function_variances
         std = np.sqrt(var) * self.y_scale_
         return self._without_outputs(mean), self._without_outputs(std)
 
@@ -237,17 +250,42 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         return self._without_outputs(functions, axis=1)
 
     def _fit_as(self, planned: PlannedFit) -> Self:
-        """Fit as planned, and publish."""
+        """Fit as planned, publish, and calibrate."""
         self._publish(planned, *planned.fit())
-        return self
+        return self._calibrate()
 
     def _add(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> Self:
         """Add samples to the process."""
         further = self._read_further(
             X, y, sample_weight, multi_output=True, y_numeric=True
         )
-        if not further.is_nothing:
-            self._extend(*self._further_targets(further))
+        if further.is_nothing:
+            return self
+        self._extend(*self._further_targets(further))
+        return self._calibrate()
+
+    def _calibrate(self) -> Self:
+        """Scale deviations, and find the widths of intervals, by left-out targets."""
+        process = self._process
+        errors = LeftOutErrors.unknown(len(self.y_scale_))
+        if process.has_left_out:
+            # Whether a solution is exact was told before.
+            resources, model = self._resources(), process.model
+            loo = process.leave_out(resources, is_subset_enough=True)
+            missed = model.sample_targets[loo.indices] - loo.mean
+            deviations = np.sqrt(loo.var[:, None] * model.amplitude)
+            errors = LeftOutErrors.of(
+                np.divide(
+                    missed, deviations, where=deviations > 0.0, out=missed * np.nan
+                ),
+                model.sample_weights[loo.indices] * self._are_like_new(loo.indices),
+                is_scaled=self.amplitude == "profile" and self._training.is_informed,
+            )
+        self._training = replace(self._training, errors=errors)
+        model = replace(process.model, deviation_factors=errors.factors)
+        self._process = replace(process, model=model)
+        factors = tuple(errors.factors.tolist())
+        self.fit_report_ = replace(self.fit_report_, deviation_factors=factors)
         return self
 
     def _read_targets(

@@ -28,7 +28,7 @@ def marks_of(rows: NDArray[Any], y: NDArray[Any]) -> NDArray[np.uint64]:
     y : ndarray of shape (n, ...)
         Their labels or targets.
     """
-    return _marks(rows) ^ (np.uint64(3) * _marks(_numbers(y)))
+    return marks_of_rows(rows) ^ (np.uint64(3) * marks_of_rows(_numbers(y)))
 
 
 def _numbers(y: NDArray[Any]) -> NDArray[Any]:
@@ -38,7 +38,8 @@ def _numbers(y: NDArray[Any]) -> NDArray[Any]:
     return y.reshape(len(y), -1)
 
 
-def _marks(rows: NDArray[Any]) -> NDArray[np.uint64]:
+def marks_of_rows(rows: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return a number for each row (n, d): equal ones share it."""
     n, n_columns = rows.shape
     random_state = np.random.RandomState(0)
     halves = random_state.randint(2**63, size=n_columns, dtype=np.uint64)

@@ -91,6 +91,9 @@ class FitReport:
         Largest excess of the standard deviations of the latent function at 16 left-out
         training samples, as a share of these deviations; 0 if standard deviations are
         exact, NaN if the solver did not converge or does not report it.
+    deviation_factors : tuple of float
+        For each output of a regressor, the factor of its standard deviations that
+        left-out targets ask for; empty for a classifier.
     explained_variance : float
         Share of the mean prior variance that inducing patches explain; NaN for other
         processes.
@@ -163,6 +166,7 @@ class FitReport:
     parts_reason: str = ""
     n_position_pairs: int = 0
     noise_reason: str = ""
+    deviation_factors: tuple[float, ...] = ()
 
     def __str__(self) -> str:
         """Return the record as a few lines of text."""
@@ -192,6 +196,8 @@ class FitReport:
             lines.insert(1, f"inducing     {self._patches()}")
         if self.deviation_excess > 0.0:
             lines.insert(-2, f"deviations   {self._excess()}, of samples left out")
+        if any(factor != 1.0 for factor in self.deviation_factors):
+            lines.insert(-2, f"left out     {self._factors()}")
         reasons = {
             "not direct": "" if self.solver == DIRECT else self.solver_reason,
             "not fused": self.backend_reason,
@@ -252,6 +258,12 @@ class FitReport:
         if self.deviation_excess < LEAST_EXCESS:
             return f"less than {LEAST_EXCESS:.1%} too large"
         return f"up to {self.deviation_excess:.1%} too large"
+
+    def _factors(self) -> str:
+        """Return by what deviations were multiplied."""
+        one, *others = sorted(self.deviation_factors)
+        text = f"deviations times {one:.2g}"
+        return text + (f" to {others[-1]:.2g}" if others else "")
 
     def _solve_details(self) -> str:
         """Return the end of the line on the solver."""

@@ -19,6 +19,7 @@ from skconvgp.estimators._flow_classification import KernelFlowsClassifier
 from skconvgp.estimators._flow_regression import KernelFlowsRegressor
 from skconvgp.estimators._image_classification import ImageClassifier
 from skconvgp.estimators._image_regression import ImageRegressor
+from skconvgp.estimators._intervals import LeftOutErrors
 from skconvgp.estimators._kernel_features import KernelFeatures
 from skconvgp.estimators._nystrom_classification import NystromCompletedGP
 from skconvgp.estimators._nystrom_regression import NystromCompletedGPRegressor
@@ -26,6 +27,7 @@ from skconvgp.estimators._patch_classification import PatchGPClassifier
 from skconvgp.estimators._patch_regression import PatchGPRegressor
 from skconvgp.estimators._regression import ConvNetGPRegressor
 from skconvgp.estimators._report import FitReport
+from skconvgp.estimators._shown import ShownVariances
 from skconvgp.estimators._views import TransformedView
 from skconvgp.estimators._warp import KernelFlowsWarp
 from skconvgp.estimators.networks._encoder import BinaryEncoder
@@ -91,7 +93,14 @@ _CLASSES += [cls for cls in _LIKELIHOODS if cls not in _NOT_KEPT]
 _CLASSES += [getattr(processes, name) for name in KEPT]
 _CLASSES += [*FEATURE_MAPS, KernelFeatures, processes.LandmarkFeatures]
 _CLASSES += [augmentation.Flip, augmentation.Shift]
-_CLASSES += [Training, inference.LabelCode, inference.LabelState, inference.Sites]
+_CLASSES += [
+    Training,
+    ShownVariances,
+    LeftOutErrors,
+    inference.LabelCode,
+    inference.LabelState,
+    inference.Sites,
+]
 _CLASSES += [inference.OneLatentState, inference.SoftmaxState]
 _CLASSES += [NystromCompletedGP, NystromCompletedGPRegressor]
 _CLASSES += [inference.FeatureSums]

@@ -1,7 +1,14 @@
 """Likelihoods: labels to latent targets, latents to probabilities."""
 
 from skconvgp._parts import Part
-from skconvgp._protocols import Calibration, ExpectedSites, Sites, Targets
+from skconvgp._protocols import (
+    Calibration,
+    ExpectedSites,
+    Familiarity,
+    Sites,
+    Span,
+    Targets,
+)
 from skconvgp.likelihoods._bernoulli import Bernoulli
 from skconvgp.likelihoods._beta import Beta
 from skconvgp.likelihoods._dirichlet import Dirichlet
@@ -16,11 +23,13 @@ __all__ = [
     "Calibration",
     "Dirichlet",
     "ExpectedSites",
+    "Familiarity",
     "Gaussian",
     "Laplace",
     "Part",
     "RobustMax",
     "Sites",
     "Softmax",
+    "Span",
     "Targets",
 ]

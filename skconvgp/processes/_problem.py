@@ -150,6 +150,16 @@ class Model:
     # Log density of the targets; None if it is computed on demand.
     log_evidence: float | None
     n_versions: int = 1  # how many rows each sample is, as in `EqualInputs`
+    # (k,), factor of the deviations of each function; None for 1.
+    deviation_factors: FloatArray | None = None
+
+    @property
+    def function_variances(self) -> FloatArray:
+        """Mean prior variances (k,), by which variances are multiplied."""
+        if self.deviation_factors is None:
+            return self.amplitude
+        variances: FloatArray = self.amplitude * self.deviation_factors**2
+        return variances
 
     @property
     def n_samples(self) -> int:
@@ -273,6 +283,8 @@ class Latent:
     cov_scale: float = 0.0
     # (n, k, k), between the outputs of a sample; empty if there are none.
     between: FloatArray = field(default_factory=lambda: np.empty(0))
+    # (n,), prior variances that were read for the variances; empty if none were.
+    prior: FloatArray = field(default_factory=lambda: np.empty(0))
     facts: Sequence[Fact] = ()
 
 

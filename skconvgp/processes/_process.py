@@ -214,12 +214,13 @@ class Process:
             if has_state:
                 posterior = posterior.at(basis, run)
                 reads_diag = posterior.reads_variances(basis, needs_var=needs_var)
-            means, parts, excess = [], [], 0.0
+            means, parts, priors, excess = [], [], [], 0.0
             spreads: list[Spread] = []
             blocks = basis.stream(new, run, posterior.width, needs_diag=reads_diag)
             for values, prior in blocks:
                 means.append(posterior_mean(values, dual))
                 if needs_var:
+                    priors.append(prior / unit)
                     spreads.append(posterior.spread(values, prior / unit))
                 if needs_cov:
                     part, beyond = posterior.part(values, prior / unit)
@@ -245,10 +246,23 @@ class Process:
                 to_numpy(cov),
                 cov_scale,
                 to_numpy(torch.cat(between) if between else nothing(0)),
+                to_numpy(torch.cat(priors) if reads_diag and priors else nothing(0)),
                 facts,
             )
 
         return compute_at(resources.placement(needed), latent_at)
+
+    @property
+    def reads_prior_variances(self) -> bool:
+        """Whether variances of new samples follow from their prior variances."""
+        basis = self.basis
+        reads = self.posterior.reads_variances(basis, needs_var=True)
+        return basis.knows_variances and reads
+
+    def prior_variances(self, rows: NDArray[Any], run: Run) -> FloatArray:
+        """Return prior variances (n,) of samples, in units of their mean in the fit."""
+        found = self.basis.variances(rows, run) / self.model.mean_diag
+        return to_numpy(found).astype(np.float64)
 
     def leave_out(
         self, resources: Resources, *, is_subset_enough: bool = False

@@ -9,6 +9,7 @@ from sklearn.metrics import r2_score
 
 from skconvgp import ConvNetGPRegressor, gram_matrix
 from skconvgp.kernels import dot_product, rbf
+from tests.helpers.deviations import plain, plain_cov
 from tests.helpers.estimators import DensePosterior, digits, tiny_network, wave
 
 KERNELS = {"rbf": rbf(1.0), "network": tiny_network(), "unbounded": dot_product()}
@@ -61,16 +62,20 @@ def test_mean_std_and_cov_are_those_of_the_dense_formulas(name, settings):
     got, std = gp.predict(test, return_std=True)
     np.testing.assert_allclose(got, mean[:, 0], rtol=1e-6)
     atol = 1e-8 * amplitude[0]
+    std = plain(gp, std)
     np.testing.assert_allclose(std**2, np.diag(cov[:, :, 0]), rtol=1e-5, atol=atol)
     got, got_cov = gp.predict(test, return_cov=True)
     np.testing.assert_allclose(got, mean[:, 0], rtol=1e-6)
+    got_cov = plain_cov(gp, got_cov)
     np.testing.assert_allclose(got_cov, cov[:, :, 0], rtol=1e-5, atol=atol)
 
 
 def test_latent_with_noise_adds_the_noise_of_one_observation():
     X, y = wave(20)
     gp = ConvNetGPRegressor(rbf(1.0), noise_variance=0.05).fit(X, y)
-    added = gp.amplitude_ * gp.noise_variance_
+    added = (
+        gp.amplitude_ * gp.noise_variance_ * gp.fit_report_.deviation_factors[0] ** 2
+    )
     mean, std = gp.predict_latent(X, return_std=True)
     noisy_mean, noisy_std = gp.predict_latent(X, return_std=True, noise=True)
     np.testing.assert_array_equal(mean, noisy_mean)
@@ -209,9 +214,10 @@ def test_outputs_share_one_amplitude_in_units_of_each():
     assert std.shape == (5, 2)
     assert got_cov.shape == (5, 5, 2)
     np.testing.assert_allclose(got_mean, mean, rtol=1e-7)
+    got_cov = plain_cov(gp, got_cov)
     np.testing.assert_allclose(got_cov, cov, rtol=1e-6, atol=1e-8 * amplitude.max())
     variances = np.diagonal(cov).T
-    np.testing.assert_allclose(std**2, variances, rtol=1e-5, atol=1e-8)
+    np.testing.assert_allclose(plain(gp, std) ** 2, variances, rtol=1e-5, atol=1e-8)
 
 
 def test_one_column_stays_two_dimensional():
@@ -257,6 +263,7 @@ def test_chosen_noise_is_the_best_of_its_grid(word, amplitude):
         if word == "evidence":
             return gp.log_marginal_likelihood()
         mean, std = gp.loo_predict(return_std=True)
+        std = plain(gp, std)
         return np.sum(-0.5 * ((y - mean) / std) ** 2 - np.log(std))
 
     chosen = ConvNetGPRegressor(rbf(1.0), noise_variance=word, amplitude=amplitude)

@@ -71,9 +71,18 @@ def test_times_are_those_of_the_device_and_not_of_its_queue(monkeypatch):
 def test_report_is_printed_as_text():
     gp = ConvNetGPRegressor(rbf(1.0), device="cpu", backend="torch").fit(*wave(10))
     text = str(gp.fit_report_)
-    for part in ("10", "55 pairs in", "cpu", "torch", "float64", "MiB", "jitter 0"):
+    for part in (
+        "10",
+        "55 pairs in",
+        "cpu",
+        "torch",
+        "float64",
+        "MiB",
+        "jitter 0",
+        "times",
+    ):
         assert part in text
-    assert len(text.splitlines()) == 5
+    assert len(text.splitlines()) == 6
 
 
 @pytest.mark.parametrize(

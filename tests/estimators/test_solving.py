@@ -21,6 +21,7 @@ from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import rbf
 from skconvgp.metrics import expected_calibration_error
 from skconvgp.solvers import Cholesky, ConjugateGradient
+from tests.helpers.deviations import plain
 from tests.helpers.estimators import blobs, digits, tiny_network
 from tests.helpers.memory import needs_peak, peak_memory
 
@@ -75,13 +76,15 @@ def test_matrix_is_held_where_the_budget_has_room_for_it(products):
     assert products
     assert not anew.fit_report_.is_gram_held
     assert "not held" in str(anew.fit_report_)
+    factors = held.fit_report_.deviation_factors
+    np.testing.assert_allclose(anew.fit_report_.deviation_factors, factors, rtol=1e-3)
     for gp in (held, anew):
-        for ours, theirs in zip(
-            gp.predict(X_NEW, return_std=True),
-            exact.predict(X_NEW, return_std=True),
-            strict=True,
-        ):
-            np.testing.assert_allclose(ours, theirs, atol=1e-5)
+        mean, std = gp.predict(X_NEW, return_std=True)
+        expected, expected_std = exact.predict(X_NEW, return_std=True)
+        np.testing.assert_allclose(mean, expected, atol=1e-5)
+        # Some left-out samples scale the deviations of iterations.
+        expected_std = plain(exact, expected_std)
+        np.testing.assert_allclose(plain(gp, std), expected_std, atol=1e-5)
         np.testing.assert_allclose(gp.loo_predict(), exact.loo_predict(), atol=1e-5)
 
 
@@ -119,9 +122,9 @@ def test_bounds_of_deviations_are_never_below_them(rank, products):
     model = replace(gp._process.model, amplitude=exact._process.model.amplitude)
     gp._process = replace(gp._process, model=model)
     n_before = len(products)
-    ours = gp.predict(X_NEW, return_std=True)[1]
+    ours = plain(gp, gp.predict(X_NEW, return_std=True)[1])
     assert len(products) == n_before
-    theirs = exact.predict(X_NEW, return_std=True)[1]
+    theirs = plain(exact, exact.predict(X_NEW, return_std=True)[1])
     assert (ours > (1.0 - 1e-6) * theirs).all()
     if rank == N:
         np.testing.assert_allclose(ours, theirs, rtol=1e-5)
@@ -150,7 +153,7 @@ def test_report_tells_how_much_too_large_deviations_are(rank):
 def test_deviations_by_solutions_are_not_too_large(solver):
     gp = regressor(solver=solver, noise_variance=1e-2).fit(X, y)
     assert gp.fit_report_.deviation_excess == 0.0
-    assert "deviations" not in str(gp.fit_report_)
+    assert "too large" not in str(gp.fit_report_)
 
 
 def test_joint_covariance_of_bounds_is_no_smaller():
@@ -326,7 +329,8 @@ def test_vectors_agree_with_the_direct_solver(n, budget):
     mean, std = gp.predict(new, return_std=True)
     mean_exact, std_exact = exact.predict(new, return_std=True)
     np.testing.assert_allclose(mean, mean_exact, atol=1e-4 * np.abs(mean_exact).max())
-    np.testing.assert_allclose(std, std_exact, rtol=1e-2)
+    ours, theirs = plain(gp, std), plain(exact, std_exact)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-2)
 
 
 def halves(n=300, seed=0):
@@ -453,7 +457,7 @@ def test_left_out_deviations_with_next_to_no_noise():
     solver = ConjugateGradient(rank=100, tolerance=1e-3)
     gp = ConvNetGPRegressor(rbf(1.0), noise_variance=1e-12, solver=solver)
     gp.fit(X, np.sin(X[:, 0]))
-    std = gp.loo_predict(return_std=True)[1]
+    std = plain(gp, gp.loo_predict(return_std=True)[1])
     assert np.isfinite(std).all()
     assert (std**2 >= 0.99e-12 * gp.amplitude_).all()
 

@@ -62,7 +62,29 @@ def label_probabilities(gp, mean, var):
     scaled = scaled - scaled.mean(1, keepdims=True)
     if found.bend:
         scaled = np.arcsinh(found.bend * scaled) / found.bend
-    return (1.0 - found.floor) * softmax(scaled, axis=1) + found.floor / mean.shape[1]
+    kept = (1.0 - found.floor) * share_kept(found.familiarity, mean, var)[:, None]
+    return kept * softmax(scaled, axis=1) + (1.0 - kept) / mean.shape[1]
+
+
+def share_kept(familiarity, mean, var):
+    """Return the shares (n,) of probabilities that samples of a usual prior keep."""
+    if familiarity is None:
+        return np.ones(len(mean))
+    centred = mean - mean.mean(1, keepdims=True)
+    centres = np.array(familiarity.centres)
+    centres = centres - centres.mean(1, keepdims=True)
+    between = np.linalg.norm(centred[:, None] - centres, axis=2).min(1)
+    values = {
+        "distance": between,
+        "norm": np.linalg.norm(centred, axis=1),
+        "variance": np.broadcast_to(var, (len(mean), np.shape(var)[1])).mean(1),
+    }
+    above = np.zeros(len(mean))
+    for name, each in values.items():
+        span = getattr(familiarity, name)
+        places = (np.log(each) - span.middle) / span.width
+        above += np.maximum(places - span.limit, 0.0)
+    return np.exp(-(above**2) / (1.0 + above))
 
 
 @dataclass

@@ -107,6 +107,11 @@ class Basis(ABC):
         """Return the basis of some of its samples: itself, if it keeps none."""
         return self
 
+    def variances(self, rows: NDArray[Any], run: Run) -> Tensor:
+        """Return prior variances (n1,) of new samples (n1, d)."""
+        blocks = self.stream(NewRows(rows), run.quiet())
+        return torch.cat([variances for _, variances in blocks])
+
     @property
     def has_random_features(self) -> bool:
         """Whether functions of its prior are drawn as sums of random features."""

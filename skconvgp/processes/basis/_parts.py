@@ -71,6 +71,10 @@ class Part(Protocol):
         """
         ...
 
+    def variances(self, images: Tensor, run: Run) -> Tensor:
+        """Return prior variances (b,) of new images."""
+        ...
+
     def covariance(self, images: Tensor, run: Run) -> Tensor:
         """Return covariances (b, b) of new images with each other."""
         ...
@@ -129,6 +133,10 @@ class KernelPart(_Seen):
         stream = self.basis.stream(NewRows(rows), run.quiet(), needs_diag=needs_diag)
         cross, diag = zip(*stream, strict=True)
         return torch.cat(cross), torch.cat(diag)
+
+    def variances(self, images: Tensor, run: Run) -> Tensor:
+        """Return prior variances (b,) of new images."""
+        return self.basis.variances(_seen_rows(self, images, run), run)
 
     def covariance(self, images: Tensor, run: Run) -> Tensor:
         """Return covariances (b, b) of new images with each other."""
@@ -196,6 +204,11 @@ class MirroredPart(_Seen):
         if not needs_diag:
             return cross, cross.new_zeros(len(cross))
         return cross, self._variances(rows[0], rows[1], quiet)
+
+    def variances(self, images: Tensor, run: Run) -> Tensor:
+        """Return prior variances (b,) of new images."""
+        one, other = (_seen_rows(self, x, run) for x in (images, flip(images)))
+        return self._variances(one, other, run)
 
     def covariance(self, images: Tensor, run: Run) -> Tensor:
         """Return covariances (b, b) of new images with each other."""
@@ -305,6 +318,10 @@ class PatchPart(_Seen):
         features = self._features(images, run)
         products = self._products(features, len(self.features), run)
         return products, features.square().sum(1)
+
+    def variances(self, images: Tensor, run: Run) -> Tensor:
+        """Return prior variances (b,) of new images."""
+        return self._features(images, run).square().sum(1)
 
     def covariance(self, images: Tensor, run: Run) -> Tensor:
         """Return covariances (b, b) of new images with each other."""

@@ -112,6 +112,17 @@ class PartsBasis(Basis):
             yield cross, diag
             show(block.stop, len(new))
 
+    def variances(self, rows: NDArray[Any], run: Run) -> Tensor:
+        """Return prior variances (n1,) of new images (n1, d)."""
+        images, quiet = self.images.images(rows), run.quiet()
+        of_parts = [part.variances(images, quiet) for part in self.parts]
+        return torch.stack(
+            [
+                one.to(run.config.solve_dtype) * factor
+                for one, factor in zip(of_parts, self.factors.tolist(), strict=True)
+            ]
+        ).sum(0)
+
     def covariance(self, rows: NDArray[Any], run: Run, unit: float) -> Tensor:
         """Return covariances (n1, n1) of new images with each other, in a unit."""
         images = self.images.images(rows)

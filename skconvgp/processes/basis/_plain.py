@@ -160,6 +160,10 @@ class KernelBasis(Basis):
         images = self.images(new.rows)
         yield from oracle(run, label).stream(images, n_rows, needs_diag=needs_diag)
 
+    def variances(self, rows: NDArray[Any], run: Run) -> Tensor:
+        """Return prior variances (n1,) of new samples (n1, d)."""
+        return self._oracle(run.quiet(), "basis", self.images(rows)).diag()
+
     def report(self, run: Run) -> BasisReport:
         """Return the backend and the precision of tiles."""
         return report_of(self.choice(run), self.tile_dtype, self.n_position_pairs)

@@ -185,7 +185,7 @@ class CoefficientPosterior:
                         left_out += float((var - kept).sum())
                 changes.append(torch.cat(parts, 1))
             change = to_numpy(torch.cat(changes)).reshape(len(rows), -1, n_draws)
-            functions: FloatArray = change * np.sqrt(model.amplitude)[:, None]
+            functions: FloatArray = change * np.sqrt(model.function_variances)[:, None]
             functions += to_numpy(torch.cat(means))[:, :, None]
             share = left_out / (drawn_var + left_out) if left_out else 0.0
             return functions, [Undrawn(share)] if share > LARGEST_UNDRAWN else []

@@ -126,6 +126,16 @@ class NeighborProcess:
         """Return the process: there is one variance for all functions."""
         return self
 
+    @property
+    def reads_prior_variances(self) -> bool:
+        """Return False: predictions do not tell them."""
+        return False
+
+    def prior_variances(self, rows: NDArray[Any], run: Run) -> FloatArray:
+        """Return prior variances (n,) of samples, in units of their mean in the fit."""
+        found = self.basis.variances(rows, run) / self.model.mean_diag
+        return to_numpy(found).astype(np.float64)
+
     def has_whole_draws(self) -> bool:
         """Return False: there are no functions to draw."""
         return False

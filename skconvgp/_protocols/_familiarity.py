@@ -1,0 +1,243 @@
+"""Familiarity: how much samples are like those that a calibration has seen."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, field, replace
+from math import ceil
+from typing import Self
+
+import torch
+from torch import Tensor
+
+__all__ = ["Familiarity", "Span"]
+
+LEAST_LEFT_OUT = 20  # fewer left-out samples do not show which numbers are usual
+LEAST_WIDTH = 0.01  # of logarithms; smaller differences are no sign of anything
+EXTREMES = 10.0  # samples by which a width is larger, as few samples show no extremes
+TAIL = 0.1  # share of left-out samples whose values show how far values go
+MOST_HEAVY = 0.5  # shape of a tail; its moments say little of a heavier one
+# Rarity up to which values are usual: above lie 0.3 % of all, and of prior variances,
+# whose tails say least of an image, 0.1 %.
+RARE, RARE_PRIOR = 3.5, 4.5
+STEP = 0.2  # of limits that are tried
+PACE = 2.0  # rarity that counts as one
+MOST_DISCOUNT = 7.0  # of logarithms; a share of 0 would leave no most probable class
+MOST_LOST = 3e-4  # log loss of left-out samples that a span may cost
+
+
+@dataclass(frozen=True)
+class Span:
+    r"""Usual values of a number: the tail of its logarithms at left-out samples.
+
+    The largest tenth of the logarithms u, beyond the decile :math:`u_{.9}`, has a
+    generalized Pareto distribution. The rarity of a value is minus the logarithm of the
+    share of that tail that lies beyond it,
+
+    .. math::
+
+        r = \frac{1}{\xi} \log \left( 1 + \xi \frac{u - u_{.9}}{\sigma} \right),
+
+    and :math:`(u - u_{.9}) / \sigma` for :math:`\xi = 0`. A value is usual up to a
+    limit of its rarity.
+
+    Parameters
+    ----------
+    decile : float
+        Ninth decile of the logarithms.
+    scale : float
+        Scale :math:`\sigma` of the tail.
+    shape : float
+        Shape :math:`\xi` of the tail: 0 if it falls exponentially, more if it is heavy.
+    limit : float
+        Rarity up to which a value is usual.
+
+    References
+    ----------
+    Coles, "An introduction to statistical modeling of extreme values", 2001, section
+    4.2.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skconvgp.likelihoods import Span
+    >>> Span(0.0, 1.0, 0.0, 3.5).above(torch.tensor([1.0, 40.0, 400.0]))
+    tensor([0.0000, 0.0944, 1.2457])
+    """
+
+    decile: float
+    scale: float
+    shape: float
+    limit: float
+
+    @classmethod
+    def of(cls, values: Tensor, weights: Tensor, rare: float = RARE) -> Self:
+        """Return the span of the values (n,) of left-out samples, of weights (n,).
+
+        Moments give scale and shape. The limit is at least `rare`, and so high that
+        these samples lose little log loss.
+        """
+        logs, order = _logs(values).sort()
+        weights = weights[order]
+        totals = weights.cumsum(0)
+        place = int(torch.searchsorted(totals, (1.0 - TAIL) * totals[-1]))
+        tail, counts = (
+            logs[place:] - logs[place],
+            weights[place:] / weights[place:].sum(),
+        )
+        mean = float(counts @ tail)
+        square = float(counts @ tail.square())
+        heavy = 0.5 * (1.0 - mean**2 / max(square - mean**2, mean**2 + LEAST_WIDTH**2))
+        shape, few = min(heavy, MOST_HEAVY), 1.0 + EXTREMES / float(totals[-1])
+        scale = max(mean * (1.0 - shape), LEAST_WIDTH) * few
+        span = cls(float(logs[place]), scale, shape, rare)
+        limits = [
+            rare + i * STEP
+            for i in range(1 + ceil(span.above(values).max() * PACE / STEP))
+        ]
+
+        def loses_little(limit: float) -> bool:
+            lost = _discount(replace(span, limit=limit).above(values))
+            return float(weights @ lost[order] / totals[-1]) <= MOST_LOST
+
+        return replace(span, limit=limits[bisect_left(limits, True, key=loses_little)])
+
+    def above(self, values: Tensor) -> Tensor:
+        """Return how far the rarity of each value (n,) lies above the limit."""
+        places = (_logs(values) - self.decile).clamp(min=0.0) / self.scale
+        if self.shape > 0.0:
+            places = (self.shape * places).log1p() / self.shape
+        return (places - self.limit).clamp(min=0.0) / PACE
+
+
+@dataclass(frozen=True)
+class Familiarity:
+    r"""How much a sample is like left-out training samples.
+
+    Four numbers of a sample are compared with those of left-out samples: the variance
+    of its latent functions, the distance of its latent means from the nearest centre of
+    a class, their norm, and the prior variance, which may also be too small. If they
+    are above their spans by :math:`e` in all, the share
+
+    .. math::
+
+        \lambda = \exp \left( - \frac{e^2}{1 + e} \right)
+
+    of the probability of a class is kept, and the rest is the same for all classes: the
+    most probable class stays. A sample within all spans has the share 1.
+
+    Parameters
+    ----------
+    centres : tuple of tuples of float
+        Mean latent means of the left-out samples of each class.
+    distance, norm : Span
+        Of the latent means.
+    variance : Span, optional
+        Of the mean variance of the latent functions; None if it is not known.
+    prior, inverse_prior : Span, optional
+        Of the prior variance, and of its inverse; None if it is not known.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skconvgp.likelihoods import Familiarity, Span
+    >>> usual = Familiarity(
+    ...     ((1.0, -1.0), (-1.0, 1.0)),
+    ...     Span(0.0, 0.5, 0.0, 3.0),
+    ...     Span(0.0, 0.5, 0.0, 3.0),
+    ... )
+    >>> usual.share(torch.tensor([[0.9, -0.8], [40.0, -40.0]]), None, None).round(
+    ...     decimals=2
+    ... )
+    tensor([1.0000, 0.0100])
+    """
+
+    centres: tuple[tuple[float, ...], ...] = field(repr=False)
+    distance: Span
+    norm: Span
+    variance: Span | None = None
+    prior: Span | None = None
+    inverse_prior: Span | None = None
+
+    @classmethod
+    def of(
+        cls,
+        mean: Tensor,
+        var: Tensor | None,
+        prior: tuple[Tensor, Tensor] | None,
+        codes: Tensor,
+        weights: Tensor,
+    ) -> Self | None:
+        """Return it for left-out samples; None if there are too few.
+
+        Parameters
+        ----------
+        mean, var : Tensor of shape (n, k)
+            Latent means and variances of the samples; no `var` if it is not known.
+        prior : tuple of Tensor of shape (m,), optional
+            Prior variances of some of the samples, and their weights.
+        codes : Tensor of shape (n,)
+            Codes of the classes of the samples.
+        weights : Tensor of shape (n,)
+            Sample weights; a weight of 0 leaves a sample out.
+        """
+        counts = weights > 0.0
+        mean, codes, weights = mean[counts], codes[counts], weights[counts]
+        if float(weights.sum()) < LEAST_LEFT_OUT:
+            return None
+        members = torch.nn.functional.one_hot(codes, mean.shape[1]).to(mean)
+        totals, sums = weights @ members, (weights[:, None] * members).mT @ mean
+        centres = sums[totals > 0.0] / totals[totals > 0.0, None]
+        spans = {
+            "distance": Span.of(_distances(mean, centres), weights),
+            "norm": Span.of(_norms(mean), weights),
+        }
+        if var is not None:
+            spans["variance"] = Span.of(var[counts].mean(1), weights)
+        if prior is not None:
+            variances, of_variances = prior
+            spans["prior"] = Span.of(variances, of_variances, RARE_PRIOR)
+            spans["inverse_prior"] = Span.of(1.0 / variances, of_variances, RARE_PRIOR)
+        return cls(tuple(map(tuple, centres.tolist())), **spans)
+
+    def share(self, mean: Tensor, var: Tensor | None, prior: Tensor | None) -> Tensor:
+        """Return the share (n,) of probabilities that samples keep.
+
+        Parameters
+        ----------
+        mean, var : Tensor of shape (n, k)
+            Latent means and variances; no `var` if it is not known.
+        prior : Tensor of shape (n,), optional
+            Prior variances.
+        """
+        centres = mean.new_tensor(self.centres)
+        above = self.distance.above(_distances(mean, centres))
+        above = above + self.norm.above(_norms(mean))
+        if self.variance is not None and var is not None:
+            above = above + self.variance.above(var.mean(1))
+        if prior is not None:
+            for span, values in (self.prior, prior), (self.inverse_prior, 1.0 / prior):
+                above = above + span.above(values) if span is not None else above
+        return (-_discount(above)).exp()
+
+
+def _discount(above: Tensor) -> Tensor:
+    """Return minus the logarithm of the share that is kept."""
+    return (above.square() / (1.0 + above)).clamp(max=MOST_DISCOUNT)
+
+
+def _logs(values: Tensor) -> Tensor:
+    return values.clamp(min=torch.finfo(values.dtype).tiny).log()
+
+
+def _norms(mean: Tensor) -> Tensor:
+    """Return the norms (n,) of latent means around their mean over classes."""
+    return (mean - mean.mean(1, keepdim=True)).square().sum(1).sqrt()
+
+
+def _distances(mean: Tensor, centres: Tensor) -> Tensor:
+    """Return the distances (n,) of latent means from the nearest centre."""
+    one, two = (points - points.mean(1, keepdim=True) for points in (mean, centres))
+    # Products would lose the digits of a small distance.
+    exact = "donot_use_mm_for_euclid_dist"
+    return torch.cdist(one, two, compute_mode=exact).amin(1)

@@ -1,0 +1,115 @@
+"""Familiarity: spans of usual values, and the share of a probability that is kept."""
+
+import numpy as np
+import pytest
+import torch
+
+from skconvgp.likelihoods import Calibration, Familiarity, Span
+
+RNG = np.random.default_rng(0)
+CODES = torch.as_tensor(RNG.integers(0, 3, 400))
+CENTRES = 1.5 * np.eye(3) - 0.5
+MEAN = torch.as_tensor(CENTRES[CODES] + 0.1 * RNG.normal(size=(400, 3)))
+VAR = torch.as_tensor(np.exp(0.1 * RNG.normal(size=(400, 3))))
+PRIOR = torch.as_tensor(np.exp(0.2 * RNG.normal(size=400)))
+ONES = torch.ones(400, dtype=torch.float64)
+USUAL = Familiarity.of(MEAN, VAR, (PRIOR, ONES), CODES, ONES)
+
+
+def test_a_span_has_median_and_ninth_decile_of_logarithms():
+    values = torch.as_tensor(np.exp(RNG.normal(size=4001)))
+    span = Span.of(values, torch.ones(4001, dtype=torch.float64))
+    middle, decile = np.quantile(np.log(values.numpy()), [0.5, 0.9])
+    assert span.middle == pytest.approx(middle)
+    assert span.width == pytest.approx((decile - middle) * (1.0 + 10.0 / 4001.0))
+    far = torch.tensor([np.exp(middle + (span.limit + 2.5) * span.width)])
+    assert float(span.above(far)) == pytest.approx(2.5)
+    assert float(span.above(torch.tensor([np.exp(middle)]))) == 0.0
+
+
+def test_a_span_of_few_large_values_goes_up_to_them():
+    values = torch.cat([ONES, torch.tensor([40.0, 50.0])]).to(torch.float64)
+    weights = torch.ones(402, dtype=torch.float64)
+    above = Span.of(values, weights).above(values)
+    assert float((above**2 / (1.0 + above)).mean()) <= 3e-4
+    assert float(above[-1]) < 0.5
+    assert float(Span.of(ONES, ONES).above(values)[-1]) > 300.0
+
+
+def test_weights_are_copies():
+    weights = torch.as_tensor(RNG.integers(0, 3, 400))
+    copies = np.repeat(np.arange(400), weights.numpy())
+    ones = torch.ones(len(copies), dtype=torch.float64)
+    expected = Familiarity.of(
+        MEAN[copies], VAR[copies], (PRIOR[copies], ones), CODES[copies], ones
+    )
+    weights = weights.to(torch.float64)
+    kept = weights > 0.0
+    found = Familiarity.of(MEAN, VAR, (PRIOR[kept], weights[kept]), CODES, weights)
+    np.testing.assert_allclose(found.centres, expected.centres)
+    for name in ("distance", "norm", "variance", "prior", "inverse_prior"):
+        one, other = getattr(found, name), getattr(expected, name)
+        assert (one.middle, one.width) == pytest.approx((other.middle, other.width))
+        assert one.limit == pytest.approx(other.limit)
+
+
+def test_usual_samples_keep_nearly_all_of_their_probability():
+    share = USUAL.share(MEAN, VAR, PRIOR)
+    assert float(-share.log().mean()) < 5 * 3e-4
+    assert float(share.median()) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("mean", "var", "prior"),
+    [
+        (MEAN[:1], 10.0 * VAR[:1], PRIOR[:1]),
+        (4.0 * MEAN[:1], VAR[:1], PRIOR[:1]),
+        (torch.tensor([[0.9, 0.9, -1.8]], dtype=torch.float64), VAR[:1], PRIOR[:1]),
+        (MEAN[:1], VAR[:1], 5.0 + PRIOR[:1]),
+        (MEAN[:1], VAR[:1], 0.1 * PRIOR[:1]),
+    ],
+    ids=["variance", "norm", "far from all classes", "large prior", "small prior"],
+)
+def test_each_number_shows_a_strange_sample(mean, var, prior):
+    assert float(USUAL.share(mean, var, prior)) < 0.5
+    several = torch.cat([mean, MEAN[:5]])
+    together = USUAL.share(
+        several, torch.cat([var, VAR[:5]]), torch.cat([prior, PRIOR[:5]])
+    )
+    assert float(together[0]) == float(USUAL.share(mean, var, prior))
+
+
+def test_a_small_variance_is_no_sign():
+    # That of a copy of a training sample is next to nothing.
+    share = USUAL.share(MEAN[:1], 1e-9 * VAR[:1], PRIOR[:1])
+    assert float(share) == float(
+        USUAL.share(MEAN[:1], VAR[:1].clamp(max=1.0), PRIOR[:1])
+    )
+
+
+def test_numbers_that_are_not_known_do_not_count():
+    unknown = Familiarity.of(MEAN, None, None, CODES, ONES)
+    assert (unknown.variance, unknown.prior, unknown.inverse_prior) == (None,) * 3
+    wild = unknown.share(MEAN, 1e6 * VAR, 1e6 * PRIOR)
+    np.testing.assert_array_equal(wild, unknown.share(MEAN, None, None))
+
+
+def test_few_left_out_samples_say_nothing():
+    few = slice(0, 19)
+    found = Familiarity.of(
+        MEAN[few], VAR[few], (PRIOR[few], ONES[few]), CODES[few], ONES[few]
+    )
+    assert found is None
+
+
+def test_probabilities_fade_and_the_most_probable_class_stays():
+    calibration = Calibration(0.3, 1.0, (), 0.1, 0.01)
+    fading = Calibration(0.3, 1.0, (), 0.1, 0.01, USUAL)
+    var = torch.exp(torch.linspace(0.0, 8.0, 400))[:, None].to(torch.float64) * VAR
+    before = torch.softmax(calibration.latents(MEAN, var)[0], dim=1)
+    assert calibration.faded(before, MEAN, var, PRIOR) is before
+    after = fading.faded(before, MEAN, var, PRIOR)
+    share = USUAL.share(MEAN, var, PRIOR)[:, None]
+    np.testing.assert_allclose(after, share * before + (1.0 - share) / 3.0, atol=1e-12)
+    np.testing.assert_array_equal(after.argmax(1), before.argmax(1))
+    assert float(share[-1]) == pytest.approx(np.exp(-7.0))
