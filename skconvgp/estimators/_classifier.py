@@ -23,7 +23,7 @@ from skconvgp._typing import FloatArray
 from skconvgp.engine import rows_to_tensor, to_numpy
 from skconvgp.estimators._doors import Samples, read_training
 from skconvgp.estimators._fitting import FitData, PlannedFit
-from skconvgp.estimators._gp import BaseGP
+from skconvgp.estimators._gp import CALIBRATION, BaseGP
 from skconvgp.estimators._growing import require_same_classes
 from skconvgp.estimators._labels import (
     accuracy,
@@ -47,8 +47,6 @@ from skconvgp.processes import (
     Run,
     knows_class,
 )
-
-CALIBRATION = "calibration"  # a stage
 
 
 class GPClassifier(ClassifierMixin, BaseGP):

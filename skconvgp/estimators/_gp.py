@@ -67,6 +67,7 @@ from skconvgp.processes import (
 )
 
 Value = TypeVar("Value")
+CALIBRATION = "calibration"  # a stage
 LEAST_OTHERS = 20  # samples that are no landmarks, to judge new ones by
 
 

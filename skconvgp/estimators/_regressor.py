@@ -11,7 +11,7 @@ from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._doors import Samples, Training, read_training
 from skconvgp.estimators._fitting import FitData, PlannedFit
-from skconvgp.estimators._gp import BaseGP
+from skconvgp.estimators._gp import CALIBRATION, BaseGP
 from skconvgp.estimators._intervals import LeftOutErrors
 from skconvgp.estimators._targets import (
     in_units,
@@ -21,6 +21,7 @@ from skconvgp.estimators._targets import (
     varied,
     warn_of_constants,
 )
+from skconvgp.estimators.compute._progress import progress_of
 from skconvgp.estimators.settings._checks import as_flag
 from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.metrics._predictive import half_width
@@ -269,6 +270,7 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         process = self._process
         errors = LeftOutErrors.unknown(len(self.y_scale_))
         if process.has_left_out:
+            progress_of(GPSettings.of(self).verbose).enter(CALIBRATION)
             # Whether a solution is exact was told before.
             resources, model = self._resources(), process.model
             loo = process.leave_out(resources, is_subset_enough=True)

@@ -169,8 +169,9 @@ def fit_exact(
         is_converged,
         report["residual"],
     )
-    has_labels = problem.codes is not None
-    left_out = SolvedLeftOut(to_numpy(problem.inputs.of), has_labels=has_labels)
+    left_out = SolvedLeftOut(
+        to_numpy(problem.inputs.of), has_labels=problem.codes is not None
+    )
     process = Process(model, basis.after_fit(), posterior, left_out)
     if keeps_left_out:
         left_out = left_out.keep(process, state, inverse_diag, y)
