@@ -2,9 +2,9 @@
 Images unlike the training images
 =================================
 
-What does a classifier of digits say of a photograph that it was never meant to see, or
-of a camera that has failed? It has ten labels and no other answer. This page shows
-that its probabilities fade there, and where they cannot.
+What does a classifier of digits say of an image that is none, or of a camera that has
+failed? It has ten labels and no other answer. This page shows that its probabilities
+fade there, and where they cannot.
 """
 
 # %%

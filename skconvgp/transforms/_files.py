@@ -33,6 +33,8 @@ RESIZES = ("pad", "crop", "stretch")
 # have so many times the wanted pixels a side: 3 times as fast for large photographs.
 SPARE = 4
 MOST_NAMED = 100
+# Pillow has Ghostscript draw these: a program that a file from anywhere must not reach.
+RUN_PROGRAMS = {"EPS"}
 
 
 @dataclass(frozen=True)
@@ -151,9 +153,11 @@ def _faults(
     Sides of the decoded picture need not be longer than a bound > 0.
     """
     pillow, faults = _pillow(), {}
+    pillow.Image.init()
+    formats = sorted(set(pillow.Image.ID) - RUN_PROGRAMS)
     for index, path in enumerate(paths):
         try:
-            with pillow.Image.open(path) as picture:
+            with pillow.Image.open(path, formats=formats) as picture:
                 if bound:
                     picture.draft(None, (bound, bound))
                 act(index, picture)

@@ -84,7 +84,8 @@ class ReadImages(TransformerMixin, BaseEstimator):
     are. A large JPEG is decoded at a half, a quarter or an eighth of its size where
     that leaves at least four times the longer side of `size` to its shorter side.
 
-    One file is read at a time. Pillow's limit on the number of pixels of a file,
+    EPS files are refused: another program would have to run them. One file is read at a
+    time. Pillow's limit on the number of pixels of a file,
     ``PIL.Image.MAX_IMAGE_PIXELS``, holds.
 
     Examples

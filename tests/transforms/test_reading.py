@@ -354,6 +354,8 @@ def damaged(save, tmp_path):
     for name, (content, why) in files.items():
         (tmp_path / name).write_bytes(content)
         told[tmp_path / name] = why
+    # Ghostscript would run it.
+    told[save(coloured(), "page.eps")] = "no picture of a kind that Pillow reads"
     (tmp_path / "folder").mkdir()
     told[tmp_path / "folder"] = "directory|denied"
     told[tmp_path / "missing.png"] = "No such file"
