@@ -92,8 +92,9 @@ PUBLIC_NAMES = {
         convnet convnet_gap dense dot_product literal_max_normalization matern myrtle
         optical polynomial rbf residual_convnet resnet32 three_layer_convnet""",
     "skconvgp.likelihoods": (
-        "Bernoulli Beta Calibration Dirichlet ExpectedSites Gaussian Laplace Part "
-        "RobustMax Sites Softmax Targets"
+        "Bernoulli Beta Calibration Dirichlet ExpectedSites Familiarity Gaussian "
+        "Laplace Part "
+        "RobustMax Sites Softmax Span Targets"
     ),
     "skconvgp.metrics": """accuracy_rejection_auc_score accuracy_rejection_curve
         brier_decomposition expected_calibration_error gaussian_wasserstein

@@ -78,19 +78,16 @@ class Span:
         these samples lose little log loss.
         """
         logs, order = _logs(values).sort()
-        weights = weights[order]
-        totals = weights.cumsum(0)
-        place = int(torch.searchsorted(totals, (1.0 - TAIL) * totals[-1]))
-        tail, counts = (
-            logs[place:] - logs[place],
-            weights[place:] / weights[place:].sum(),
-        )
-        mean = float(counts @ tail)
-        square = float(counts @ tail.square())
+        totals = weights[order].cumsum(0)
+        decile = logs[int(torch.searchsorted(totals, (1.0 - TAIL) * totals[-1]))]
+        is_tail = _logs(values) >= decile  # all copies of a sample, or none
+        tail, counts = _logs(values)[is_tail] - decile, weights[is_tail]
+        mean = float(counts @ tail / counts.sum())
+        square = float(counts @ tail.square() / counts.sum())
         heavy = 0.5 * (1.0 - mean**2 / max(square - mean**2, mean**2 + LEAST_WIDTH**2))
         shape, few = min(heavy, MOST_HEAVY), 1.0 + EXTREMES / float(totals[-1])
         scale = max(mean * (1.0 - shape), LEAST_WIDTH) * few
-        span = cls(float(logs[place]), scale, shape, rare)
+        span = cls(float(decile), scale, shape, rare)
         limits = [
             rare + i * STEP
             for i in range(1 + ceil(span.above(values).max() * PACE / STEP))
@@ -98,7 +95,7 @@ class Span:
 
         def loses_little(limit: float) -> bool:
             lost = _discount(replace(span, limit=limit).above(values))
-            return float(weights @ lost[order] / totals[-1]) <= MOST_LOST
+            return float(weights @ lost / totals[-1]) <= MOST_LOST
 
         return replace(span, limit=limits[bisect_left(limits, True, key=loses_little)])
 

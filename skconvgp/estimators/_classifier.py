@@ -4,23 +4,21 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
 
 from skconvgp._ambient import public
 from skconvgp._protocols import (
     Calibration,
-    Familiarity,
     LinkLikelihood,
     Targets,
     VariationalLikelihood,
 )
 from skconvgp._typing import FloatArray
 from skconvgp.engine import rows_to_tensor, to_numpy
+from skconvgp.estimators._calibrating import calibrate, in_double, with_shown
 from skconvgp.estimators._doors import Samples, read_training
 from skconvgp.estimators._fitting import FitData, PlannedFit
 from skconvgp.estimators._gp import CALIBRATION, BaseGP
@@ -36,7 +34,6 @@ from skconvgp.estimators._labels import (
     require_classes,
     warn_of_missing_classes,
 )
-from skconvgp.estimators._shown import ShownVariances
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._progress import progress_of
 from skconvgp.estimators.settings._checks import as_likelihood
@@ -45,7 +42,6 @@ from skconvgp.processes import (
     LabelModel,
     Problem,
     Run,
-    knows_class,
 )
 
 
@@ -327,7 +323,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
             found = self._probabilities(mean, var, prior)
             scores: FloatArray = np.log(found.clip(min=np.finfo(np.float64).tiny))
             return scores
-        return to_numpy(self.calibration_.latents(_in_double(mean), _in_double(var))[0])
+        return to_numpy(self.calibration_.latents(in_double(mean), in_double(var))[0])
 
     def _uncalibrated(self, X: Any) -> tuple[FloatArray, FloatArray, FloatArray | None]:
         """Return latent means and variances, and prior variances if they are known."""
@@ -474,8 +470,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
         """Fit as planned, publish, and calibrate."""
         fitted, run = planned.fit()
         self._publish(planned, fitted, run)
-        self._show(planned.data.problem, run)
-        return self._calibrate()
+        return self._calibrate(planned.data.problem, run)
 
     def _add(
         self,
@@ -492,24 +487,13 @@ class GPClassifier(ClassifierMixin, BaseGP):
         problem, samples = self._further_labels(further)
         self._extend(problem, samples)
         resources = self._resources()
-        self._show(problem, resources.run(resources.placement(0)))
-        return self._calibrate()
+        return self._calibrate(problem, resources.run(resources.placement(0)))
 
-    def _show(self, problem: Problem, run: Run) -> None:
-        """Record prior variances of some samples, if a calibration reads them."""
-        process, before = self._process, self._training.shown
-        if not (self._calibrates and process.reads_prior_variances):
-            return
-        shown = ShownVariances.of(
-            problem.rows,
-            problem.weights,
-            lambda rows: process.prior_variances(rows, run),
-        )
-        shown = shown if before is None else before.join(shown)
-        self._training = replace(self._training, shown=shown)
+    def _calibrate(self, problem: Problem, run: Run) -> Self:
+        """Fit the calibration of latent functions, if the likelihood has one.
 
-    def _calibrate(self) -> Self:
-        """Fit the calibration of latent functions, if the likelihood has one."""
+        The problem has the samples that were added last.
+        """
         process = self._process
         if process.labels is not None:
             self.likelihood_ = process.labels.likelihood
@@ -523,62 +507,19 @@ class GPClassifier(ClassifierMixin, BaseGP):
             )
         elif self._calibrates:
             progress_of(GPSettings.of(self).verbose).enter(CALIBRATION)
-            indices, mean, var = self._left_out(is_subset_enough=True)
-            codes = self._training.codes
-            assert codes is not None
-            # Where most labels are left out with their class, only the others tell
-            # what to think of new samples (docs/adr/calibration.md).
-            weights = process.model.sample_weights
-            is_known = knows_class(codes, weights, process.model.class_left_out)
-            if 2.0 * weights[is_known].sum() >= weights.sum():
-                is_known[:] = True
-            some = is_known[indices]
-            units = weights[indices] * some
-            if some.any():
-                indices, units = indices[some], units[some]
-                mean, var = mean[some], var[some]
-            self.calibration_ = self.likelihood_.calibrate(
-                _in_double(mean),
-                # A given matrix does not contain the prior variances of new samples.
-                _in_double(var) if process.basis.knows_variances else None,
-                rows_to_tensor(codes[indices]),
-                _in_double(units),
+            self._training = with_shown(self._training, process, problem, run)
+            found = self._left_out(is_subset_enough=True)
+            self.calibration_ = calibrate(
+                self.likelihood_, process, self._training, found
             )
-            usual = units * self._are_like_new(indices)
-            familiarity = self._familiarity(mean, var, codes[indices], usual)
-            self.calibration_ = replace(self.calibration_, familiarity=familiarity)
         self.temperature_ = self.calibration_.temperature
         return self
-
-    def _familiarity(
-        self,
-        mean: FloatArray,
-        var: FloatArray,
-        codes: NDArray[np.intp],
-        weights: FloatArray,
-    ) -> Familiarity | None:
-        """Return which predictions are like those of left-out samples."""
-        known, shown = self._process.basis.knows_variances, self._training.shown
-        prior = None
-        if shown is not None:
-            prior = _in_double(shown.variances), _in_double(shown.weights)
-        return Familiarity.of(
-            _in_double(mean),
-            _in_double(var) if known else None,
-            prior,
-            rows_to_tensor(codes),
-            _in_double(weights),
-        )
 
     def _probabilities(
         self, mean: FloatArray, var: FloatArray, prior: FloatArray | None = None
     ) -> FloatArray:
         """Return probabilities (n, k), given latent functions and prior variances."""
-        given, calibration = (_in_double(mean), _in_double(var)), self.calibration_
+        given, calibration = (in_double(mean), in_double(var)), self.calibration_
         found = self.likelihood_.probabilities(*calibration.latents(*given))
-        known = None if prior is None else _in_double(prior)
+        known = None if prior is None else in_double(prior)
         return to_numpy(calibration.faded(found, *given, known))
-
-
-def _in_double(values: FloatArray) -> Tensor:
-    return rows_to_tensor(values).to(torch.float64)

@@ -44,6 +44,8 @@ from skconvgp.processes import (
 # What is expected as a kernel.
 OR_A_MATRIX = "None, a kernel of skconvgp.kernels or 'precomputed'"
 
+LEAST_OTHERS = 20  # samples that are no landmarks, to judge new ones by
+
 
 @dataclass(frozen=True)
 class Training:
@@ -110,13 +112,39 @@ class Training:
         are_landmarks = np.isin(marks_of_rows(rows), landmarks)
         return replace(self, landmarks=landmarks, are_landmarks=are_landmarks)
 
+    def with_landmarks_at(
+        self, rows: NDArray[Any], indices: NDArray[np.intp]
+    ) -> Training:
+        """Return this record with landmarks: their indices, among rows (n, d)."""
+        rows = rows[: len(self.kept)]  # further versions of images follow
+        places = np.searchsorted(self.kept, indices)
+        return self.with_landmarks(rows, marks_of_rows(rows[places]))
+
+    def weights_as_new(
+        self, indices: NDArray[np.intp], weights: FloatArray
+    ) -> FloatArray:
+        """Return weights (m,) of left-out samples that are 0 for landmarks.
+
+        Features leave nothing of a landmark out. If nearly all samples are landmarks,
+        there is little that they leave out of others, and all count.
+        """
+        if self.are_landmarks is None:
+            return weights
+        others: FloatArray = weights * ~self.are_landmarks[indices]
+        return others if others.sum() >= LEAST_OTHERS else weights
+
     def new_codes(self, codes: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return the codes of classes that no sample so far has."""
         new: NDArray[np.intp] = np.setdiff1d(codes, self.codes)  # type: ignore[arg-type]
         return new
 
-    def join(self, further: Training) -> Training:
-        """Return the record of these samples and of further ones."""
+    def join(self, further: Training, rows: NDArray[Any] | None = None) -> Training:
+        """Return the record of these samples and of further ones.
+
+        The rows (n, d) of the further ones say which of them are like landmarks.
+        """
+        if self.landmarks is not None and rows is not None:
+            further = further.with_landmarks(rows, self.landmarks)
         (least, other_least), (largest, other_largest) = zip(
             self.mean_squares, further.mean_squares, strict=True
         )

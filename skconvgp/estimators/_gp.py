@@ -35,7 +35,6 @@ from skconvgp.estimators._landmarks import (
     warn_of_uncovered_classes,
 )
 from skconvgp.estimators._nystrom import warn_of_first_landmarks
-from skconvgp.estimators._repeats import marks_of_rows
 from skconvgp.estimators._report import FitReport, peak_memory
 from skconvgp.estimators._samples import (
     BOOTSTRAP,
@@ -68,7 +67,6 @@ from skconvgp.processes import (
 
 Value = TypeVar("Value")
 CALIBRATION = "calibration"  # a stage
-LEAST_OTHERS = 20  # samples that are no landmarks, to judge new ones by
 
 
 class BaseGP(KernelEstimator):
@@ -231,10 +229,8 @@ class BaseGP(KernelEstimator):
             setattr(self, self._search_name, planned.search)
         if fitted.landmarks is not None:
             self.landmark_indices_ = fitted.landmarks
-            rows = planned.data.problem.rows[: len(training.kept)]
-            places = np.searchsorted(training.kept, fitted.landmarks)
-            marked = training.with_landmarks(rows, marks_of_rows(rows[places]))
-            self._training = marked.take(fitted.used)
+            rows, places = planned.data.problem.rows, fitted.landmarks
+            self._training = training.with_landmarks_at(rows, places).take(fitted.used)
         n_read = sum(cache.n_pairs_read for cache in run.caches)
         self.fit_report_ = FitReport(
             n_samples=process.model.n_samples,
@@ -286,10 +282,8 @@ class BaseGP(KernelEstimator):
             problem, samples, process, earlier, settings, resources
         )
         warn_of_facts(record.facts)
-        further = samples.training
-        if earlier.landmarks is not None:
-            further = further.with_landmarks(problem.rows, earlier.landmarks)
-        self._process, self._training = extended, earlier.join(further)
+        self._process = extended
+        self._training = earlier.join(samples.training, problem.rows)
         self.fit_report_ = extended_report(self.fit_report_, extended, record)
 
     def _kernel_reason(self) -> str:
@@ -411,18 +405,6 @@ class BaseGP(KernelEstimator):
         )
         warn_of_facts(left_out.facts)
         return left_out
-
-    def _are_like_new(self, indices: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Return which left-out samples (m,) are like new ones: no landmarks.
-
-        Features leave nothing of a landmark out. If nearly all samples are landmarks,
-        there is little that they leave out of others.
-        """
-        are_landmarks = self._training.are_landmarks
-        if are_landmarks is None or (~are_landmarks[indices]).sum() < LEAST_OTHERS:
-            return np.ones(len(indices), dtype=bool)
-        are_others: NDArray[np.bool_] = ~are_landmarks[indices]
-        return are_others
 
     def _gram_of(self, rows: NDArray[Any], dtype: str | None = None) -> FloatArray:
         """Return prior covariances of samples as the process sees them.

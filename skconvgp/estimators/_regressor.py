@@ -280,7 +280,9 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
                 np.divide(
                     missed, deviations, where=deviations > 0.0, out=missed * np.nan
                 ),
-                model.sample_weights[loo.indices] * self._are_like_new(loo.indices),
+                self._training.weights_as_new(
+                    loo.indices, model.sample_weights[loo.indices]
+                ),
                 is_scaled=self.amplitude == "profile" and self._training.is_informed,
             )
         self._training = replace(self._training, errors=errors)

@@ -82,9 +82,11 @@ def share_kept(familiarity, mean, var):
     above = np.zeros(len(mean))
     for name, each in values.items():
         span = getattr(familiarity, name)
-        places = (np.log(each) - span.middle) / span.width
-        above += np.maximum(places - span.limit, 0.0)
-    return np.exp(-(above**2) / (1.0 + above))
+        rarity = np.maximum(np.log(each) - span.decile, 0.0) / span.scale
+        if span.shape > 0.0:
+            rarity = np.log1p(span.shape * rarity) / span.shape
+        above += np.maximum(rarity - span.limit, 0.0) / 2.0
+    return np.exp(-np.minimum(above**2 / (1.0 + above), 7.0))
 
 
 @dataclass

@@ -60,6 +60,8 @@ EXEMPT = {
     "Step": "a value that searches return",
     "Calibration": "a value that classifiers have",
     "ExpectedSites": "a value that likelihoods return",
+    "Familiarity": "a value that calibrations hold",
+    "Span": "a value that calibrations hold",
     "Sites": "a value that likelihoods return",
     "Targets": "a value that likelihoods return",
     "PatchContrast": "a setting of PatchKernel, which its name stands for",

@@ -1,0 +1,71 @@
+"""What a calibration of labels reads: left-out samples, and prior variances."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from skconvgp._protocols import Calibration, Familiarity
+from skconvgp._typing import FloatArray
+from skconvgp.engine import rows_to_tensor
+from skconvgp.estimators._doors import Training
+from skconvgp.estimators._shown import ShownVariances
+from skconvgp.processes import FittedProcess, Problem, Run, knows_class
+
+# Indices (m,) of left-out samples, and their latent means and variances (m, k).
+LeftOutLatents = tuple[NDArray[np.intp], FloatArray, FloatArray]
+
+
+def with_shown(
+    training: Training, process: FittedProcess, problem: Problem, run: Run
+) -> Training:
+    """Return a record with prior variances of some samples, if predictions read them.
+
+    The problem has samples that are in the record, but whose variances may not be.
+    """
+    if not process.reads_prior_variances:
+        return training
+    shown = ShownVariances.of(
+        problem.rows, problem.weights, lambda rows: process.prior_variances(rows, run)
+    )
+    before = training.shown
+    return replace(training, shown=shown if before is None else before.join(shown))
+
+
+def calibrate(
+    likelihood: Any, process: FittedProcess, training: Training, found: LeftOutLatents
+) -> Calibration:
+    """Return the calibration by a likelihood, with what left-out samples look like."""
+    (indices, mean, var), codes = found, training.codes
+    assert codes is not None
+    # Where most labels are left out with their class, only the others tell what to
+    # think of new samples (docs/adr/calibration.md).
+    weights = process.model.sample_weights
+    is_known = knows_class(codes, weights, process.model.class_left_out)
+    if 2.0 * weights[is_known].sum() >= weights.sum():
+        is_known[:] = True
+    some = is_known[indices]
+    units = weights[indices] * some
+    if some.any():
+        indices, units, mean, var = indices[some], units[some], mean[some], var[some]
+    own = rows_to_tensor(codes[indices])
+    means, masses = in_double(mean), in_double(units)
+    # A given matrix does not contain the prior variances of new samples.
+    known = in_double(var) if process.basis.knows_variances else None
+    calibration: Calibration = likelihood.calibrate(means, known, own, masses)
+    shown, prior = training.shown, None
+    if shown is not None:
+        prior = in_double(shown.variances), in_double(shown.weights)
+    usual = in_double(training.weights_as_new(indices, units))
+    familiarity = Familiarity.of(means, known, prior, own, usual)
+    return replace(calibration, familiarity=familiarity)
+
+
+def in_double(values: FloatArray) -> Tensor:
+    """Return an array as a tensor in double precision."""
+    return rows_to_tensor(values).to(torch.float64)
