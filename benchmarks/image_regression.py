@@ -111,10 +111,15 @@ def measure(method: str, some: Samples) -> Figures:
         predicted = peer(method, some)
         return {"rmse": rmse(some.y_test, predicted)} | watch.read("fit_")
     gp = clone(OURS[method]).fit(some.X, some.y)
-    row = watch.read("fit_") | {"rmse": rmse(some.y_test, gp.predict(some.X_test))}
+    row = watch.read("fit_")
+    low, high = gp.predict_interval(some.X_test, LEVELS[-1]).T
+    middle, half = (high + low) / 2.0, (high - low) / 2.0
+    row["rmse"] = rmse(some.y_test, middle)
     for level in LEVELS:
-        low, high = gp.predict_interval(some.X_test, level).T
-        is_in = (low <= some.y_test) & (some.y_test <= high)
+        # Half widths of all images are in proportion to those of one.
+        one_low, one_high = gp.predict_interval(some.X_test[:1], level)[0]
+        wide = half * (one_high - one_low) / (high[0] - low[0])
+        is_in = np.abs(some.y_test - middle) <= wide
         row[f"coverage_{level:g}"] = float(is_in.mean())
     row["deviation_factor"] = gp.fit_report_.deviation_factors[0]
     return row
