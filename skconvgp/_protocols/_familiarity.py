@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Self
@@ -17,9 +18,10 @@ LEAST_WIDTH = 0.01  # of logarithms; smaller differences are no sign of anything
 EXTREMES = 10.0  # samples by which a width is larger, as few samples show no extremes
 TAIL = 0.1  # share of left-out samples whose values show how far values go
 MOST_HEAVY = 0.5  # shape of a tail; its moments say little of a heavier one
-# Rarity up to which values are usual: above lie 0.3 % of all, and of prior variances,
-# whose tails say least of an image, 0.1 %.
-RARE, RARE_PRIOR = 3.5, 4.5
+# Rarity up to which values are usual: above lie 0.3 % of all, and of prior variances
+# and contrasts, whose tails say least of an image, 0.1 %.
+RARE, RARE_INPUT = 3.5, 4.5
+LEAST_SEEN = 1e-30  # of prior variances and contrasts, for a finite inverse
 STEP = 0.2  # of limits that are tried
 PACE = 2.0  # rarity that counts as one
 MOST_DISCOUNT = 7.0  # of logarithms; a share of 0 would leave no most probable class
@@ -84,7 +86,10 @@ class Span:
         tail, counts = _logs(values)[is_tail] - decile, weights[is_tail]
         mean = float(counts @ tail / counts.sum())
         square = float(counts @ tail.square() / counts.sum())
-        heavy = 0.5 * (1.0 - mean**2 / max(square - mean**2, mean**2 + LEAST_WIDTH**2))
+        variance = max(
+            square - mean**2, mean**2
+        )  # that of an exponential tail at least
+        heavy = 0.5 * (1.0 - mean**2 / variance) if variance > 0.0 else 0.0
         shape, few = min(heavy, MOST_HEAVY), 1.0 + EXTREMES / float(totals[-1])
         scale = max(mean * (1.0 - shape), LEAST_WIDTH) * few
         span = cls(float(decile), scale, shape, rare)
@@ -111,10 +116,11 @@ class Span:
 class Familiarity:
     r"""How much a sample is like left-out training samples.
 
-    Four numbers of a sample are compared with those of left-out samples: the variance
+    Five numbers of a sample are compared with those of left-out samples: the variance
     of its latent functions, the distance of its latent means from the nearest centre of
-    a class, their norm, and the prior variance, which may also be too small. If they
-    are above their spans by :math:`e` in all, the share
+    a class, their norm, and, which may also be too small, the prior variance and the
+    contrast, the standard deviation of the values of the sample. If they are above
+    their spans by :math:`e` in all, the share
 
     .. math::
 
@@ -127,43 +133,35 @@ class Familiarity:
     ----------
     centres : tuple of tuples of float
         Mean latent means of the left-out samples of each class.
-    distance, norm : Span
-        Of the latent means.
-    variance : Span, optional
-        Of the mean variance of the latent functions; None if it is not known.
-    prior, inverse_prior : Span, optional
-        Of the prior variance, and of its inverse; None if it is not known.
+    spans : dict of Span
+        Spans of "distance" and "norm" of the latent means, and, if they are known, of
+        "variance", "prior" and "contrast", and of the inverse of these two, "1 / prior"
+        and "1 / contrast".
 
     Examples
     --------
     >>> import torch
     >>> from skconvgp.likelihoods import Familiarity, Span
-    >>> usual = Familiarity(
-    ...     ((1.0, -1.0), (-1.0, 1.0)),
-    ...     Span(0.0, 0.5, 0.0, 3.0),
-    ...     Span(0.0, 0.5, 0.0, 3.0),
-    ... )
-    >>> usual.share(torch.tensor([[0.9, -0.8], [40.0, -40.0]]), None, None).round(
+    >>> spans = {name: Span(0.0, 0.5, 0.0, 3.0) for name in ("distance", "norm")}
+    >>> usual = Familiarity(((1.0, -1.0), (-1.0, 1.0)), spans)
+    >>> usual.share(torch.tensor([[0.9, -0.8], [40.0, -40.0]]), None, {}).round(
     ...     decimals=2
     ... )
     tensor([1.0000, 0.0100])
     """
 
     centres: tuple[tuple[float, ...], ...] = field(repr=False)
-    distance: Span
-    norm: Span
-    variance: Span | None = None
-    prior: Span | None = None
-    inverse_prior: Span | None = None
+    spans: dict[str, Span]
 
     @classmethod
     def of(
         cls,
         mean: Tensor,
         var: Tensor | None,
-        prior: tuple[Tensor, Tensor] | None,
         codes: Tensor,
         weights: Tensor,
+        seen: Mapping[str, Tensor],
+        of_seen: Tensor,
     ) -> Self | None:
         """Return it for left-out samples; None if there are too few.
 
@@ -171,12 +169,14 @@ class Familiarity:
         ----------
         mean, var : Tensor of shape (n, k)
             Latent means and variances of the samples; no `var` if it is not known.
-        prior : tuple of Tensor of shape (m,), optional
-            Prior variances of some of the samples, and their weights.
         codes : Tensor of shape (n,)
             Codes of the classes of the samples.
         weights : Tensor of shape (n,)
             Sample weights; a weight of 0 leaves a sample out.
+        seen : mapping of str to Tensor of shape (m,)
+            "prior" and "contrast" of some of the samples, as far as they are known.
+        of_seen : Tensor of shape (m,)
+            Weights of these samples.
         """
         counts = weights > 0.0
         mean, codes, weights = mean[counts], codes[counts], weights[counts]
@@ -185,37 +185,49 @@ class Familiarity:
         members = torch.nn.functional.one_hot(codes, mean.shape[1]).to(mean)
         totals, sums = weights @ members, (weights[:, None] * members).mT @ mean
         centres = sums[totals > 0.0] / totals[totals > 0.0, None]
+        known = None if var is None else var[counts]
         spans = {
-            "distance": Span.of(_distances(mean, centres), weights),
-            "norm": Span.of(_norms(mean), weights),
+            name: Span.of(values, weights)
+            for name, values in _of_latents(mean, known, centres).items()
         }
-        if var is not None:
-            spans["variance"] = Span.of(var[counts].mean(1), weights)
-        if prior is not None:
-            variances, of_variances = prior
-            spans["prior"] = Span.of(variances, of_variances, RARE_PRIOR)
-            spans["inverse_prior"] = Span.of(1.0 / variances, of_variances, RARE_PRIOR)
-        return cls(tuple(map(tuple, centres.tolist())), **spans)
+        spans |= {
+            name: Span.of(values, of_seen, RARE_INPUT)
+            for name, values in _both_ways(seen).items()
+        }
+        return cls(tuple(map(tuple, centres.tolist())), spans)
 
-    def share(self, mean: Tensor, var: Tensor | None, prior: Tensor | None) -> Tensor:
+    def share(
+        self, mean: Tensor, var: Tensor | None, seen: Mapping[str, Tensor]
+    ) -> Tensor:
         """Return the share (n,) of probabilities that samples keep.
 
         Parameters
         ----------
         mean, var : Tensor of shape (n, k)
             Latent means and variances; no `var` if it is not known.
-        prior : Tensor of shape (n,), optional
-            Prior variances.
+        seen : mapping of str to Tensor of shape (n,)
+            "prior" and "contrast" of the samples, as far as they are known.
         """
         centres = mean.new_tensor(self.centres)
-        above = self.distance.above(_distances(mean, centres))
-        above = above + self.norm.above(_norms(mean))
-        if self.variance is not None and var is not None:
-            above = above + self.variance.above(var.mean(1))
-        if prior is not None:
-            for span, values in (self.prior, prior), (self.inverse_prior, 1.0 / prior):
-                above = above + span.above(values) if span is not None else above
-        return (-_discount(above)).exp()
+        values = _of_latents(mean, var, centres) | _both_ways(seen)
+        found = [
+            self.spans[name].above(each)
+            for name, each in values.items()
+            if name in self.spans
+        ]
+        return (-_discount(torch.stack(found).sum(0))).exp()
+
+
+def _of_latents(mean: Tensor, var: Tensor | None, centres: Tensor) -> dict[str, Tensor]:
+    """Return numbers (n,) of latent functions by their names."""
+    values = {"distance": _distances(mean, centres), "norm": _norms(mean)}
+    return values if var is None else values | {"variance": var.mean(1)}
+
+
+def _both_ways(seen: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return numbers (n,) of samples, and their inverses."""
+    values = {name: each.clamp(min=LEAST_SEEN) for name, each in seen.items()}
+    return values | {f"1 / {name}": 1.0 / each for name, each in values.items()}
 
 
 def _discount(above: Tensor) -> Tensor:

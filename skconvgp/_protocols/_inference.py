@@ -239,16 +239,16 @@ class Calibration:
         return torch.logaddexp(log_probs, torch.full_like(log_probs, lowest))
 
     def faded(
-        self, probabilities: Tensor, mean: Tensor, var: Tensor, prior: Tensor | None
+        self, probabilities: Tensor, mean: Tensor, var: Tensor, seen: dict[str, Tensor]
     ) -> Tensor:
         """Return probabilities (n, k) that fade for samples unlike those left out.
 
-        `mean` and `var` (n, k) are as for `latents`; `prior` (n,) has the prior
-        variances of the samples, if they are known.
+        `mean` and `var` (n, k) are as for `latents`; `seen` has prior variances and
+        contrasts (n,) of the samples, as far as they are known.
         """
         if self.familiarity is None:
             return probabilities
-        share = self.familiarity.share(mean, var if var.numel() else None, prior)
+        share = self.familiarity.share(mean, var if var.numel() else None, seen)
         share = share[:, None]
         return share * probabilities + (1.0 - share) / probabilities.shape[1]
 

@@ -14,7 +14,7 @@ from skconvgp._protocols import Calibration, Familiarity
 from skconvgp._typing import FloatArray
 from skconvgp.engine import rows_to_tensor
 from skconvgp.estimators._doors import Training
-from skconvgp.estimators._shown import ShownVariances
+from skconvgp.estimators._shown import ShownSamples
 from skconvgp.processes import FittedProcess, Problem, Run, knows_class
 
 # Indices (m,) of left-out samples, and their latent means and variances (m, k).
@@ -24,14 +24,19 @@ LeftOutLatents = tuple[NDArray[np.intp], FloatArray, FloatArray]
 def with_shown(
     training: Training, process: FittedProcess, problem: Problem, run: Run
 ) -> Training:
-    """Return a record with prior variances of some samples, if predictions read them.
+    """Return a record that shows some samples; a given matrix shows none.
 
-    The problem has samples that are in the record, but whose variances may not be.
+    The problem has samples that are in the record, but may not be shown yet.
     """
-    if not process.reads_prior_variances:
+    if not process.basis.knows_variances:
         return training
-    shown = ShownVariances.of(
-        problem.rows, problem.weights, lambda rows: process.prior_variances(rows, run)
+
+    def variances_of(rows: NDArray[Any]) -> FloatArray:
+        return process.prior_variances(rows, run)
+
+    reads = process.reads_prior_variances
+    shown = ShownSamples.of(
+        problem.rows, problem.weights, variances_of if reads else None
     )
     before = training.shown
     return replace(training, shown=shown if before is None else before.join(shown))
@@ -58,11 +63,12 @@ def calibrate(
     # A given matrix does not contain the prior variances of new samples.
     known = in_double(var) if process.basis.knows_variances else None
     calibration: Calibration = likelihood.calibrate(means, known, own, masses)
-    shown, prior = training.shown, None
+    shown, seen, of_seen = training.shown, {}, masses[:0]
     if shown is not None:
-        prior = in_double(shown.variances), in_double(shown.weights)
+        seen = {name: in_double(values) for name, values in shown.seen.items()}
+        of_seen = in_double(shown.weights)
     usual = in_double(training.weights_as_new(indices, units))
-    familiarity = Familiarity.of(means, known, prior, own, usual)
+    familiarity = Familiarity.of(means, known, own, usual, seen, of_seen)
     return replace(calibration, familiarity=familiarity)
 
 

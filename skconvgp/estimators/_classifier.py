@@ -1,6 +1,8 @@
 """GPClassifier: from labels to latent functions, and back to labels."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -318,15 +320,17 @@ class GPClassifier(ClassifierMixin, BaseGP):
 
     def _scores(self, X: Any) -> FloatArray:
         """Return logarithms of probabilities (n, k), or calibrated means."""
-        mean, var, prior = self._uncalibrated(X)
+        mean, var, seen = self._uncalibrated(X)
         if self._needs_variances or self.calibration_.familiarity is not None:
-            found = self._probabilities(mean, var, prior)
+            found = self._probabilities(mean, var, seen)
             scores: FloatArray = np.log(found.clip(min=np.finfo(np.float64).tiny))
             return scores
         return to_numpy(self.calibration_.latents(in_double(mean), in_double(var))[0])
 
-    def _uncalibrated(self, X: Any) -> tuple[FloatArray, FloatArray, FloatArray | None]:
-        """Return latent means and variances, and prior variances if they are known."""
+    def _uncalibrated(
+        self, X: Any
+    ) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
+        """Return latent means and variances, and numbers of samples that are known."""
         check_is_fitted(self)
         needs_var = self._needs_variances or self.calibration_.spread > 0.0
         latent = self._latent(
@@ -336,8 +340,9 @@ class GPClassifier(ClassifierMixin, BaseGP):
         var = latent.var * amplitude
         if latent.between.size:
             var = latent.between * amplitude[0]
-        prior = latent.prior if latent.prior.size else None
-        return latent.mean + self.latent_offset_, var, prior
+        seen = {"prior": latent.prior, "contrast": latent.contrast}
+        known = {name: values for name, values in seen.items() if values.size}
+        return latent.mean + self.latent_offset_, var, known
 
     @property
     def _amplitude(self) -> FloatArray:
@@ -516,10 +521,13 @@ class GPClassifier(ClassifierMixin, BaseGP):
         return self
 
     def _probabilities(
-        self, mean: FloatArray, var: FloatArray, prior: FloatArray | None = None
+        self,
+        mean: FloatArray,
+        var: FloatArray,
+        seen: Mapping[str, FloatArray] = MappingProxyType({}),
     ) -> FloatArray:
-        """Return probabilities (n, k), given latent functions and prior variances."""
+        """Return probabilities (n, k), given latent functions and known numbers."""
         given, calibration = (in_double(mean), in_double(var)), self.calibration_
         found = self.likelihood_.probabilities(*calibration.latents(*given))
-        known = None if prior is None else in_double(prior)
+        known = {name: in_double(values) for name, values in seen.items()}
         return to_numpy(calibration.faded(found, *given, known))

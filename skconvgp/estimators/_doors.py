@@ -21,7 +21,7 @@ from skconvgp.estimators._given import (
 from skconvgp.estimators._intervals import LeftOutErrors
 from skconvgp.estimators._repeats import marks_of, marks_of_rows, warn_of_repeats
 from skconvgp.estimators._scale import mean_squares, warn_of_scale, warn_of_weights
-from skconvgp.estimators._shown import ShownVariances
+from skconvgp.estimators._shown import ShownSamples
 from skconvgp.estimators._validation import (
     check_same_shape,
     check_weights,
@@ -69,9 +69,9 @@ class Training:
     marks : ndarray of shape (n,) or None, default=None
         Numbers that equal samples share; None for a given matrix, and if the estimator
         has no `partial_fit`.
-    shown : ShownVariances or None, default=None
-        Prior variances of some samples, if probabilities are calibrated and predictions
-        read prior variances.
+    shown : ShownSamples or None, default=None
+        Some samples that show what they usually look like, if probabilities are
+        calibrated.
     errors : LeftOutErrors or None, default=None
         Errors of left-out targets, for intervals of a regressor.
     landmarks : ndarray of shape (m,) or None, default=None
@@ -87,7 +87,7 @@ class Training:
     is_informed: bool = True
     is_single: bool = False
     marks: NDArray[np.uint64] | None = None
-    shown: ShownVariances | None = None
+    shown: ShownSamples | None = None
     errors: LeftOutErrors | None = None
     landmarks: NDArray[np.uint64] | None = None
     are_landmarks: NDArray[np.bool_] | None = None

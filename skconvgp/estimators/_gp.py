@@ -47,6 +47,7 @@ from skconvgp.estimators._samples import (
 )
 from skconvgp.estimators._scale import warn_of_scale
 from skconvgp.estimators._series import warn_of_basis
+from skconvgp.estimators._shown import contrasts
 from skconvgp.estimators._slopes import latent_slopes, require_slopes
 from skconvgp.estimators._validation import make_generator
 from skconvgp.estimators._warn import warn_caller
@@ -214,23 +215,23 @@ class BaseGP(KernelEstimator):
 
     def _publish(self, planned: PlannedFit, fitted: Fitted, run: Run) -> None:
         """Set the attributes that follow from a fit, and warn of its facts."""
-        training, solver = planned.data.samples.training, planned.plan.solver
+        data, solver, marks = planned.data, planned.plan.solver, fitted.landmarks
+        training = data.samples.training
         process, record = fitted.process, fitted.record
         basis = process.basis.report(run)
-        self._process, self._training = process, training.take(fitted.used)
         self.backend_ = basis.backend
         self.dtype_ = str(basis.dtype).removeprefix("torch.")
         self.device_ = str(run.placement.device)
         for name in ("landmark_indices_", self._search_name):  # of another fit
             self.__dict__.pop(name, None)
+        if marks is not None:
+            self.landmark_indices_ = marks
+            training = training.with_landmarks_at(data.problem.rows, marks)
+        self._process, self._training = process, training.take(fitted.used)
         if solver is not None:
             self.solver_ = solver
         if planned.search is not None:
             setattr(self, self._search_name, planned.search)
-        if fitted.landmarks is not None:
-            self.landmark_indices_ = fitted.landmarks
-            rows, places = planned.data.problem.rows, fitted.landmarks
-            self._training = training.with_landmarks_at(rows, places).take(fitted.used)
         n_read = sum(cache.n_pairs_read for cache in run.caches)
         self.fit_report_ = FitReport(
             n_samples=process.model.n_samples,
@@ -331,7 +332,8 @@ class BaseGP(KernelEstimator):
             needs_cov=needs_cov,
         )
         warn_of_facts(latent.facts)
-        return latent
+        has_rows = process.basis.knows_variances
+        return replace(latent, contrast=contrasts(rows)) if has_rows else latent
 
     def _sample(
         self, X: Any, n_samples: int, random_state: Any, method: str, n_features: int

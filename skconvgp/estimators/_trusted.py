@@ -27,7 +27,7 @@ from skconvgp.estimators._patch_classification import PatchGPClassifier
 from skconvgp.estimators._patch_regression import PatchGPRegressor
 from skconvgp.estimators._regression import ConvNetGPRegressor
 from skconvgp.estimators._report import FitReport
-from skconvgp.estimators._shown import ShownVariances
+from skconvgp.estimators._shown import ShownSamples
 from skconvgp.estimators._views import TransformedView
 from skconvgp.estimators._warp import KernelFlowsWarp
 from skconvgp.estimators.networks._encoder import BinaryEncoder
@@ -95,7 +95,7 @@ _CLASSES += [*FEATURE_MAPS, KernelFeatures, processes.LandmarkFeatures]
 _CLASSES += [augmentation.Flip, augmentation.Shift]
 _CLASSES += [
     Training,
-    ShownVariances,
+    ShownSamples,
     LeftOutErrors,
     inference.LabelCode,
     inference.LabelState,

@@ -285,6 +285,8 @@ class Latent:
     between: FloatArray = field(default_factory=lambda: np.empty(0))
     # (n,), prior variances that were read for the variances; empty if none were.
     prior: FloatArray = field(default_factory=lambda: np.empty(0))
+    # (n,), deviations of the values of each sample; empty of a given matrix.
+    contrast: FloatArray = field(default_factory=lambda: np.empty(0))
     facts: Sequence[Fact] = ()
 
 

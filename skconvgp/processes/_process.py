@@ -247,7 +247,7 @@ class Process:
                 cov_scale,
                 to_numpy(torch.cat(between) if between else nothing(0)),
                 to_numpy(torch.cat(priors) if reads_diag and priors else nothing(0)),
-                facts,
+                facts=facts,
             )
 
         return compute_at(resources.placement(needed), latent_at)

@@ -54,7 +54,7 @@ def label_targets(labels):
     return np.where(is_own, 1.0, -1.0 / (len(classes) - 1))
 
 
-def label_probabilities(gp, mean, var):
+def label_probabilities(gp, mean, var, rows=None):
     """Return the probabilities of latents (n, k) as a fitted classifier has them."""
     found = gp.calibration_
     offsets = np.array(found.offsets) if found.offsets else 0.0
@@ -62,11 +62,11 @@ def label_probabilities(gp, mean, var):
     scaled = scaled - scaled.mean(1, keepdims=True)
     if found.bend:
         scaled = np.arcsinh(found.bend * scaled) / found.bend
-    kept = (1.0 - found.floor) * share_kept(found.familiarity, mean, var)[:, None]
+    kept = (1.0 - found.floor) * share_kept(found.familiarity, mean, var, rows)[:, None]
     return kept * softmax(scaled, axis=1) + (1.0 - kept) / mean.shape[1]
 
 
-def share_kept(familiarity, mean, var):
+def share_kept(familiarity, mean, var, rows=None):
     """Return the shares (n,) of probabilities that samples of a usual prior keep."""
     if familiarity is None:
         return np.ones(len(mean))
@@ -79,9 +79,12 @@ def share_kept(familiarity, mean, var):
         "norm": np.linalg.norm(centred, axis=1),
         "variance": np.broadcast_to(var, (len(mean), np.shape(var)[1])).mean(1),
     }
+    if rows is not None:
+        contrast = np.std(rows, axis=1)
+        values |= {"contrast": contrast, "1 / contrast": 1.0 / contrast}
     above = np.zeros(len(mean))
     for name, each in values.items():
-        span = getattr(familiarity, name)
+        span = familiarity.spans[name]
         rarity = np.maximum(np.log(each) - span.decile, 0.0) / span.scale
         if span.shape > 0.0:
             rarity = np.log1p(span.shape * rarity) / span.shape

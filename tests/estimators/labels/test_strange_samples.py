@@ -116,12 +116,12 @@ def test_neighbours_and_given_matrices_know_the_means_alone():
     X, y, X_test, _ = digits()
     rows, new = X.reshape(N, -1), X_test[:20].reshape(20, -1)
     gp = ConvNetGPClassifier(rbf(), completion=NearestNeighbors(30)).fit(rows, y)
-    assert gp.calibration_.familiarity.variance is not None
-    assert gp.calibration_.familiarity.prior is None
+    spans = gp.calibration_.familiarity.spans
+    assert {"variance", "contrast"} <= set(spans)
+    assert "prior" not in spans
     kernel = rbf(3.0)
     gp = ConvNetGPClassifier("precomputed").fit(gram_matrix(kernel, rows), y)
-    familiarity = gp.calibration_.familiarity
-    assert familiarity.variance is familiarity.prior is None
+    assert set(gp.calibration_.familiarity.spans) == {"distance", "norm"}
     found = gp.predict_proba(gram_matrix(kernel, new, rows))
     np.testing.assert_allclose(found.sum(1), 1.0)
 
