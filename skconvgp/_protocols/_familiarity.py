@@ -86,9 +86,7 @@ class Span:
         tail, counts = _logs(values)[is_tail] - decile, weights[is_tail]
         mean = float(counts @ tail / counts.sum())
         square = float(counts @ tail.square() / counts.sum())
-        variance = max(
-            square - mean**2, mean**2
-        )  # that of an exponential tail at least
+        variance = max(square - mean**2, mean**2)  # of an exponential tail
         heavy = 0.5 * (1.0 - mean**2 / variance) if variance > 0.0 else 0.0
         shape, few = min(heavy, MOST_HEAVY), 1.0 + EXTREMES / float(totals[-1])
         scale = max(mean * (1.0 - shape), LEAST_WIDTH) * few

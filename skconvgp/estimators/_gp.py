@@ -383,8 +383,7 @@ class BaseGP(KernelEstimator):
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
         """Return the mean, with deviations (n, k) or covariances (n, n, k) if asked."""
         model = self._process.model
-        variances = model.function_variances
-        added = model.noise if noise else 0.0
+        variances, added = model.function_variances, model.noise if noise else 0.0
         if return_std:
             return mean, np.sqrt((latent.var + added) * variances) * model.scale
         if return_cov:
