@@ -44,9 +44,9 @@ kinds = {
 # %%
 # With and without familiarity
 # ----------------------------
-# ``gp.calibration_.familiarity`` has the spans of four numbers among left-out digits:
-# the latent variance, the prior variance, and the distance and the norm of the latent
-# means. Probabilities of images beyond these spans are drawn towards a tenth for each
+# ``gp.calibration_.familiarity`` has the spans of five numbers among left-out digits:
+# the latent variance, the prior variance, the contrast, and the distance and the norm
+# of the latent means. Probabilities of images beyond these spans are drawn towards a tenth for each
 # class. To see what this changes, the spans are taken away for a moment.
 
 now = {kind: gp.predict_proba(images) for kind, images in kinds.items()}
