@@ -46,8 +46,8 @@ kinds = {
 # ----------------------------
 # ``gp.calibration_.familiarity`` has the spans of five numbers among left-out digits:
 # the latent variance, the prior variance, the contrast, and the distance and the norm
-# of the latent means. Probabilities of images beyond these spans are drawn towards a tenth for each
-# class. To see what this changes, the spans are taken away for a moment.
+# of the latent means. Probabilities of images beyond these spans are drawn towards a
+# tenth for each class. To see what this changes, the spans are taken away for a moment.
 
 now = {kind: gp.predict_proba(images) for kind, images in kinds.items()}
 calibration = gp.calibration_
