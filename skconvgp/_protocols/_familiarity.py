@@ -13,9 +13,9 @@ from torch import Tensor
 
 __all__ = ["Familiarity", "Span"]
 
-LEAST_LEFT_OUT = 20  # fewer left-out samples do not show which numbers are usual
+LEAST_LEFT_OUT = 60  # fewer left-out samples do not show which numbers are usual
 LEAST_WIDTH = 0.01  # of logarithms; smaller differences are no sign of anything
-EXTREMES = 10.0  # samples by which a width is larger, as few samples show no extremes
+EXTREMES = 20.0  # samples by which a width is larger, as few samples show no extremes
 TAIL = 0.1  # share of left-out samples whose values show how far values go
 MOST_HEAVY = 0.5  # shape of a tail; its moments say little of a heavier one
 # Rarity up to which values are usual: above lie 0.3 % of all, and of prior variances
@@ -79,11 +79,12 @@ class Span:
         Moments give scale and shape. The limit is at least `rare`, and so high that
         these samples lose little log loss.
         """
-        logs, order = _logs(values).sort()
+        every = _logs(values)
+        logs, order = every.sort()
         totals = weights[order].cumsum(0)
         decile = logs[int(torch.searchsorted(totals, (1.0 - TAIL) * totals[-1]))]
-        is_tail = _logs(values) >= decile  # all copies of a sample, or none
-        tail, counts = _logs(values)[is_tail] - decile, weights[is_tail]
+        is_tail = every >= decile  # all copies of a sample, or none
+        tail, counts = every[is_tail] - decile, weights[is_tail]
         mean = float(counts @ tail / counts.sum())
         square = float(counts @ tail.square() / counts.sum())
         variance = max(square - mean**2, mean**2)  # of an exponential tail

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,29 +16,38 @@ from skconvgp._typing import FloatArray
 from skconvgp.engine import rows_to_tensor
 from skconvgp.estimators._doors import Training
 from skconvgp.estimators._shown import ShownSamples
-from skconvgp.processes import FittedProcess, Problem, Run, knows_class
+from skconvgp.processes import (
+    FittedProcess,
+    Problem,
+    Resources,
+    Run,
+    knows_class,
+)
 
 # Indices (m,) of left-out samples, and their latent means and variances (m, k).
 LeftOutLatents = tuple[NDArray[np.intp], FloatArray, FloatArray]
 
 
 def with_shown(
-    training: Training, process: FittedProcess, problem: Problem, run: Run
+    training: Training,
+    process: FittedProcess,
+    problem: Problem,
+    resources: Resources,
+    run: Run | None = None,
 ) -> Training:
     """Return a record that shows some samples; a given matrix shows none.
 
-    The problem has samples that are in the record, but may not be shown yet.
+    The problem has samples that are in the record, but may not be shown yet. The run is
+    that of the fit, if there was one.
     """
     if not process.basis.knows_variances:
         return training
 
-    def variances_of(rows: NDArray[Any]) -> FloatArray:
-        return process.prior_variances(rows, run)
-
-    reads = process.reads_prior_variances
-    shown = ShownSamples.of(
-        problem.rows, problem.weights, variances_of if reads else None
-    )
+    variances_of = None
+    if process.reads_prior_variances:
+        of_whole: Any = process  # one of neighbours reads none
+        variances_of = partial(of_whole.prior_variances, resources=resources, run=run)
+    shown = ShownSamples.of(problem.rows, problem.weights, variances_of)
     before = training.shown
     return replace(training, shown=shown if before is None else before.join(shown))
 
@@ -68,6 +78,10 @@ def calibrate(
         seen = {name: in_double(values) for name, values in shown.seen.items()}
         of_seen = in_double(shown.weights)
     usual = in_double(training.weights_as_new(indices, units))
+    reads = calibration.spread > 0.0 or getattr(likelihood, "needs_variance", True)
+    if not reads:  # predictions know neither
+        known = None
+        seen.pop("prior", None)
     familiarity = Familiarity.of(means, known, own, usual, seen, of_seen)
     return replace(calibration, familiarity=familiarity)
 

@@ -129,9 +129,9 @@ class GPClassifier(ClassifierMixin, BaseGP):
         Returns
         -------
         decision : ndarray of shape (n, n_classes), or (n,) for two classes
-            Logarithms of probabilities, or calibrated latent means if few samples were
-            left out. A larger score is more probable; for two classes, a score > 0
-            means ``classes_[1]``.
+            Logarithms of probabilities, or latent means if these are not known or
+            nothing is calibrated on enough left-out samples. A larger score is more
+            probable; for two classes, a score > 0 means ``classes_[1]``.
         """
         check_is_fitted(self)
         if self._needs_variances and not self._process.basis.knows_variances:
@@ -491,10 +491,9 @@ class GPClassifier(ClassifierMixin, BaseGP):
             return self
         problem, samples = self._further_labels(further)
         self._extend(problem, samples)
-        resources = self._resources()
-        return self._calibrate(problem, resources.run(resources.placement(0)))
+        return self._calibrate(problem)
 
-    def _calibrate(self, problem: Problem, run: Run) -> Self:
+    def _calibrate(self, problem: Problem, run: Run | None = None) -> Self:
         """Fit the calibration of latent functions, if the likelihood has one.
 
         The problem has the samples that were added last.
@@ -512,7 +511,9 @@ class GPClassifier(ClassifierMixin, BaseGP):
             )
         elif self._calibrates:
             progress_of(GPSettings.of(self).verbose).enter(CALIBRATION)
-            self._training = with_shown(self._training, process, problem, run)
+            self._training = with_shown(
+                self._training, process, problem, self._resources(), run
+            )
             found = self._left_out(is_subset_enough=True)
             self.calibration_ = calibrate(
                 self.likelihood_, process, self._training, found

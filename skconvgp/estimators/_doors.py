@@ -44,7 +44,7 @@ from skconvgp.processes import (
 # What is expected as a kernel.
 OR_A_MATRIX = "None, a kernel of skconvgp.kernels or 'precomputed'"
 
-LEAST_OTHERS = 20  # samples that are no landmarks, to judge new ones by
+LEAST_OTHERS = 20  # weight of samples that are no landmarks, to judge new ones by
 
 
 @dataclass(frozen=True)

@@ -262,7 +262,7 @@ class KernelFlowsRegressor(GPRegressor):
             The fitted estimator.
         """
         data = self._read_targets(X, y, None)
-        parts = data.settings.parts()
+        parts = data.settings.parts(keeps_left_out=True)
         tasks = FitTasks(self, has_steps=True)
         fit_flows(data, parts, tasks, GPRegressor._fit_as)
         return self

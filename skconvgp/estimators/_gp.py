@@ -215,7 +215,7 @@ class BaseGP(KernelEstimator):
 
     def _publish(self, planned: PlannedFit, fitted: Fitted, run: Run) -> None:
         """Set the attributes that follow from a fit, and warn of its facts."""
-        data, solver, marks = planned.data, planned.plan.solver, fitted.landmarks
+        data, solver, landmarks = planned.data, planned.plan.solver, fitted.landmarks
         training = data.samples.training
         process, record = fitted.process, fitted.record
         basis = process.basis.report(run)
@@ -224,9 +224,9 @@ class BaseGP(KernelEstimator):
         self.device_ = str(run.placement.device)
         for name in ("landmark_indices_", self._search_name):  # of another fit
             self.__dict__.pop(name, None)
-        if marks is not None:
-            self.landmark_indices_ = marks
-            training = training.with_landmarks_at(data.problem.rows, marks)
+        if landmarks is not None:
+            self.landmark_indices_ = landmarks
+            training = training.with_landmarks_at(data.problem.rows, landmarks)
         self._process, self._training = process, training.take(fitted.used)
         if solver is not None:
             self.solver_ = solver

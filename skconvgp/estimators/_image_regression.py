@@ -258,7 +258,7 @@ class ImageRegressor(GPRegressor):
             The fitted estimator.
         """
         data = self._read_targets(X, y, sample_weight)
-        return self._fit_as(plan_image_fit(data))
+        return self._fit_as(plan_image_fit(data, keeps_left_out=True))
 
     @available_if(has_sums)  # type: ignore[untyped-decorator]
     @public_fit

@@ -7,13 +7,16 @@ from typing import Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from skconvgp._tensors import permutation
 from skconvgp._typing import FloatArray
 from skconvgp.engine import to_numpy
 from skconvgp.metrics._predictive import half_width
 
-MOST_KEPT = 4096  # errors of an output; their quantiles are wrong by less than 2 %
+# Errors of an output: their quantiles are wrong by less than 2 %. Many outputs have
+# fewer each.
+MOST_KEPT, LEAST_KEPT, MOST_OUTPUTS = 4096, 256, 16
 
 
 @dataclass(frozen=True)
@@ -23,32 +26,44 @@ class LeftOutErrors:
     sizes: FloatArray  # (k, m), absolute values
     weights: FloatArray  # (k, m), of their samples
     factors: FloatArray  # (k,), by which deviations are multiplied
+    are_varied: NDArray[np.bool_]  # (k,), whether the targets of an output differ
 
     @classmethod
-    def of(cls, scores: FloatArray, weights: FloatArray, *, is_scaled: bool) -> Self:
+    def of(
+        cls,
+        scores: FloatArray,
+        weights: FloatArray,
+        are_varied: NDArray[np.bool_],
+        *,
+        is_scaled: bool,
+    ) -> Self:
         """Return the errors of left-out samples, given in their deviations (m, k).
 
         Samples of weight (m,) 0, and those with an error that is not known, do not
         count. `is_scaled` says whether the data scale deviations: by the root mean
         square of the errors and of one of size 1, with which few samples say little.
+        Targets of an output that are all the same say nothing.
         """
         counts = np.isfinite(scores).all(1) & (weights > 0.0)
         sizes, weights = np.abs(scores[counts]), weights[counts]
         squares = weights @ np.square(sizes) + 1.0
         factors = np.sqrt(squares / (weights.sum() + 1.0))
-        if not is_scaled:
-            factors = np.ones_like(factors)
+        factors[~(are_varied & is_scaled)] = 1.0
         shuffled = permutation(len(sizes), torch.Generator().manual_seed(0))
-        some = to_numpy(shuffled[:MOST_KEPT])
+        most = max(
+            LEAST_KEPT, MOST_KEPT * MOST_OUTPUTS // max(MOST_OUTPUTS, len(factors))
+        )
+        some = to_numpy(shuffled[:most])
         columns, of_columns = sizes[some].T, weights[some]
         order = np.argsort(columns, axis=1, kind="stable")
-        return cls(np.take_along_axis(columns, order, 1), of_columns[order], factors)
+        sizes = np.take_along_axis(columns, order, 1)
+        return cls(sizes, of_columns[order], factors, are_varied)
 
     @classmethod
     def unknown(cls, n_outputs: int) -> Self:
         """Return that no errors are known: deviations are those of the process."""
         empty = np.empty((n_outputs, 0))
-        return cls(empty, empty, np.ones(n_outputs))
+        return cls(empty, empty, np.ones(n_outputs), np.zeros(n_outputs, dtype=bool))
 
     def half_widths(self, level: float) -> FloatArray:
         """Return half the widths (k,) of intervals, in deviations times their factors.
@@ -57,14 +72,14 @@ class LeftOutErrors:
         are not so many, it is that of a normal distribution, or the largest error.
         """
         usual, found = half_width(level), []
-        for sizes, weights, factor in zip(
-            self.sizes, self.weights, self.factors, strict=True
+        for sizes, weights, factor, is_varied in zip(
+            self.sizes, self.weights, self.factors, self.are_varied, strict=True
         ):
             totals = weights.cumsum()
             wanted = level * (weights.sum() + 1.0)
             # Sums of weights such as 0.1 are rounded.
             place = int(np.searchsorted(totals, wanted * (1.0 - 1e-12)))
-            if place < len(sizes):
+            if is_varied and place < len(sizes):
                 found.append(sizes[place] / factor)
             else:
                 found.append(max(usual, *(sizes[-1:] / factor)))

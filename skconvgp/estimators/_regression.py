@@ -268,7 +268,9 @@ class ConvNetGPRegressor(GPRegressor):
             The fitted estimator.
         """
         data = self._read_targets(X, y, sample_weight)
-        return self._fit_as(plan_process_fit(data, data.settings.parts()))
+        return self._fit_as(
+            plan_process_fit(data, data.settings.parts(keeps_left_out=True))
+        )
 
     @only_with_features
     @public_fit

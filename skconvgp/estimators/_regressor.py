@@ -111,9 +111,9 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
 
         Half an interval is the standard deviation of an observation times a number: the
         ceil((n + 1) level)-th smallest of the n errors of left-out targets, in their
-        deviations. So intervals cover skewed targets as well. With too few samples for
-        the level it is the largest error, or that of a normal distribution if that is
-        larger.
+        deviations. So intervals cover skewed targets as well. A sample of weight w
+        stands for w equal ones, and has w errors. With too few samples for the level it
+        is the largest error, or that of a normal distribution if that is larger.
 
         Parameters
         ----------
@@ -153,8 +153,8 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         half_width(level)  # refuses a wrong level before any work
         latent = self.predict_latent(X, return_std=True, noise=True, diag=diag)
         mean, std = latent
-        errors: Any = self._training.errors
-        halves = errors.half_widths(level)
+        unknown = LeftOutErrors.unknown(len(self.y_scale_))
+        halves = (self._training.errors or unknown).half_widths(level)
         half = std * (halves[0] if self._training.is_single else halves)
         return np.stack([mean - half, mean + half], axis=-1)
 
@@ -283,7 +283,8 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
                 self._training.weights_as_new(
                     loo.indices, model.sample_weights[loo.indices]
                 ),
-                is_scaled=self.amplitude == "profile" and self._training.is_informed,
+                np.ptp(model.targets, axis=0) > 0.0,
+                is_scaled=self.amplitude == "profile",
             )
         self._training = replace(self._training, errors=errors)
         model = replace(process.model, deviation_factors=errors.factors)

@@ -259,10 +259,22 @@ class Process:
         reads = self.posterior.reads_variances(basis, needs_var=True)
         return basis.knows_variances and reads
 
-    def prior_variances(self, rows: NDArray[Any], run: Run) -> FloatArray:
-        """Return prior variances (n,) of samples, in units of their mean in the fit."""
-        found = self.basis.variances(rows, run) / self.model.mean_diag
-        return to_numpy(found).astype(np.float64)
+    def prior_variances(
+        self, rows: NDArray[Any], resources: Resources, run: Run | None = None
+    ) -> FloatArray:
+        """Return prior variances (n,) of samples, in units of their mean in the fit.
+
+        The run of a fit computes them where it can.
+        """
+
+        def variances_at(placement: Placement) -> FloatArray:
+            own = run
+            if own is None or own.placement != placement:
+                own = resources.run(placement)
+            return to_numpy(self.basis.variances(rows, own)).astype(np.float64)
+
+        placement = resources.placement(0) if run is None else run.placement
+        return compute_at(placement, variances_at) / self.model.mean_diag
 
     def leave_out(
         self, resources: Resources, *, is_subset_enough: bool = False

@@ -15,7 +15,7 @@ from skconvgp import (
     gram_diag,
     gram_matrix,
 )
-from skconvgp.completion import NearestNeighbors
+from skconvgp.completion import NearestNeighbors, RandomFeatures
 from skconvgp.flows import Adam
 from skconvgp.kernels import rbf
 
@@ -122,6 +122,60 @@ def test_intervals_of_samples_of_a_weight_are_those_of_copies():
     for level in (0.3, 0.8, 0.97):
         ends = expected.predict_interval(x, level)
         np.testing.assert_allclose(gp.predict_interval(x, level), ends, rtol=1e-7)
+
+
+def test_an_output_that_never_changes_says_nothing():
+    x, y = skewed(40)
+    gp = ConvNetGPRegressor(rbf(1.0), noise_variance=0.1)
+    with pytest.warns(UserWarning, match="column 1"):
+        both = clone(gp).fit(x, np.column_stack([y, np.full(40, 3.0)]))
+    assert both.fit_report_.deviation_factors[1] == 1.0
+    one = clone(gp).fit(x, y)
+    np.testing.assert_allclose(
+        both.predict_interval(x)[:, 0], one.predict_interval(x), rtol=1e-7
+    )
+    std = both.predict_latent(x, return_std=True, noise=True)[1][:, 1]
+    widths = np.diff(both.predict_interval(x, 0.9)[:, 1], axis=1)[:, 0]
+    np.testing.assert_allclose(widths, 2.0 * norm.ppf(0.95) * std, rtol=1e-7)
+
+
+def test_neighbours_with_all_numbers_given_leave_few_out():
+    x, y = skewed(800)
+    gp = ConvNetGPRegressor(
+        rbf(1.0),
+        completion=NearestNeighbors(20),
+        noise_variance=0.1,
+        amplitude=1.0,
+    ).fit(x, y)
+    again = clone(gp).fit(x, y)
+    assert gp._training.errors.sizes.shape == (1, 300)
+    np.testing.assert_array_equal(gp.predict_interval(x), again.predict_interval(x))
+
+
+def test_further_samples_change_factors_as_one_fit_would():
+    x, y = skewed(120)
+    settings = {"completion": RandomFeatures(60), "noise_variance": 0.1}
+    whole = ConvNetGPRegressor(rbf(2.0), random_state=0, **settings).fit(x, y)
+    parts = ConvNetGPRegressor(rbf(2.0), random_state=0, normalize_y=False, **settings)
+    shifted = (y - y.mean()) / y.std()
+    for some in (slice(0, 70), slice(70, 120)):
+        parts.partial_fit(x[some], shifted[some])
+    found, expected = (gp.fit_report_.deviation_factors for gp in (parts, whole))
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    ends = whole.predict_interval(x, 0.8)
+    np.testing.assert_allclose(
+        parts.predict_interval(x, 0.8) * y.std() + y.mean(), ends, rtol=1e-5
+    )
+
+
+@pytest.mark.filterwarnings("ignore:All targets are the same")
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_very_few_samples_have_finite_intervals(n):
+    x, y = skewed(n)
+    gp = ConvNetGPRegressor(rbf(1.0), noise_variance=0.1).fit(x, y)
+    low, high = gp.predict_interval(x + 0.1).T
+    assert np.isfinite(low).all()
+    assert (high > low).all()
 
 
 def test_draws_have_the_deviations_that_are_predicted():

@@ -114,14 +114,15 @@ class PartsBasis(Basis):
 
     def variances(self, rows: NDArray[Any], run: Run) -> Tensor:
         """Return prior variances (n1,) of new images (n1, d)."""
-        images, quiet = self.images.images(rows), run.quiet()
-        of_parts = [part.variances(images, quiet) for part in self.parts]
-        return torch.stack(
-            [
-                one.to(run.config.solve_dtype) * factor
-                for one, factor in zip(of_parts, self.factors.tolist(), strict=True)
+        quiet, found = run.quiet(), []
+        for block in slices(len(rows), self.rows_at_once(run.config)):
+            images = self.images.images(rows[block])
+            of_parts = [
+                part.variances(images, quiet).to(run.config.solve_dtype) * factor
+                for part, factor in zip(self.parts, self.factors.tolist(), strict=True)
             ]
-        ).sum(0)
+            found.append(torch.stack(of_parts).sum(0))
+        return torch.cat(found)
 
     def covariance(self, rows: NDArray[Any], run: Run, unit: float) -> Tensor:
         """Return covariances (n1, n1) of new images with each other, in a unit."""

@@ -112,15 +112,19 @@ class NeighborProcess:
         if kept is not None and (is_subset_enough or len(kept[0]) == n):
             return LeftOutValues(*kept, has_noise=True)
 
+        indices = int_range(n)
+        if is_subset_enough:
+            indices = left_out_indices(n, Generator().manual_seed(0))
+
         def left_out_at(placement: Placement) -> LeaveOneOut:
             solver = self._solver(resources.run(placement))
-            indices, noise = int_range(n), self.model.noise
+            noise = self.model.noise
             posterior = solver.solve(solver.without_equal_inputs(indices), noise)
             return solver.left_out(posterior.mean, posterior.var, indices, noise)
 
         loo = compute_at(resources.placement(0), left_out_at)
         values = to_numpy(loo.mean), to_numpy(loo.var)
-        return LeftOutValues(np.arange(n), *values, has_noise=True)
+        return LeftOutValues(to_numpy(indices), *values, has_noise=True)
 
     def of_mean_variance(self) -> Self:
         """Return the process: there is one variance for all functions."""
@@ -130,11 +134,6 @@ class NeighborProcess:
     def reads_prior_variances(self) -> bool:
         """Return False: predictions do not tell them."""
         return False
-
-    def prior_variances(self, rows: NDArray[Any], run: Run) -> FloatArray:
-        """Return prior variances (n,) of samples, in units of their mean in the fit."""
-        found = self.basis.variances(rows, run) / self.model.mean_diag
-        return to_numpy(found).astype(np.float64)
 
     def has_whole_draws(self) -> bool:
         """Return False: there are no functions to draw."""
