@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import ceil
 from typing import Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,6 +22,7 @@ MOST_HEAVY = 0.5  # shape of a tail; its moments say little of a heavier one
 # Rarity up to which values are usual: above lie 0.3 % of all, and of prior variances
 # and contrasts, whose tails say least of an image, 0.1 %.
 RARE, RARE_INPUT = 3.5, 4.5
+TINY = float(np.finfo(np.float64).tiny)
 LEAST_SEEN = 1e-30  # of prior variances and contrasts, for a finite inverse
 STEP = 0.2  # of limits that are tried
 PACE = 2.0  # rarity that counts as one
@@ -79,29 +81,32 @@ class Span:
         Moments give scale and shape. The limit is at least `rare`, and so high that
         these samples lose little log loss.
         """
-        every = _logs(values)
-        logs, order = every.sort()
-        totals = weights[order].cumsum(0)
-        decile = logs[int(torch.searchsorted(totals, (1.0 - TAIL) * totals[-1]))]
+        # Many small steps: a call of numpy costs less than one of torch.
+        every, masses = np.log(np.asarray(values).clip(min=TINY)), np.asarray(weights)
+        order = every.argsort(kind="stable")
+        totals = masses[order].cumsum()
+        place = int(np.searchsorted(totals, (1.0 - TAIL) * totals[-1]))
+        decile = float(every[order[place]])
         is_tail = every >= decile  # all copies of a sample, or none
-        tail, counts = every[is_tail] - decile, weights[is_tail]
-        mean = float(counts @ tail / counts.sum())
-        square = float(counts @ tail.square() / counts.sum())
+        tail, counts = every[is_tail] - decile, masses[is_tail]
+        mean, square = (float(counts @ tail**n / counts.sum()) for n in (1, 2))
         variance = max(square - mean**2, mean**2)  # of an exponential tail
         heavy = 0.5 * (1.0 - mean**2 / variance) if variance > 0.0 else 0.0
         shape, few = min(heavy, MOST_HEAVY), 1.0 + EXTREMES / float(totals[-1])
         scale = max(mean * (1.0 - shape), LEAST_WIDTH) * few
-        span = cls(float(decile), scale, shape, rare)
-        limits = [
-            rare + i * STEP
-            for i in range(1 + ceil(span.above(values).max() * PACE / STEP))
-        ]
+        rarities = tail / scale
+        if shape > 0.0:
+            rarities = np.log1p(shape * rarities) / shape
 
         def loses_little(limit: float) -> bool:
-            lost = _discount(replace(span, limit=limit).above(values))
-            return float(weights @ lost / totals[-1]) <= MOST_LOST
+            above = (rarities - limit).clip(min=0.0) / PACE
+            lost = (above**2 / (1.0 + above)).clip(max=MOST_DISCOUNT)
+            return float(counts @ lost) <= MOST_LOST * float(totals[-1])
 
-        return replace(span, limit=limits[bisect_left(limits, True, key=loses_little)])
+        n_more = max(0, ceil((float(rarities.max()) - rare) / STEP))
+        limits = [rare + i * STEP for i in range(1 + n_more)]
+        limit = limits[bisect_left(limits, True, key=loses_little)]
+        return cls(decile, scale, shape, limit)
 
     def above(self, values: Tensor) -> Tensor:
         """Return how far the rarity of each value (n,) lies above the limit."""
