@@ -48,13 +48,14 @@ class ShownSamples:
         return cls(chosen.numbers, chosen.weights, seen)
 
     def join(self, other: Self) -> Self:
-        """Return the samples of both."""
+        """Return the samples of both, with the values that are known of both."""
         both = type(self)(
             np.concatenate([self.numbers, other.numbers]),
             np.concatenate([self.weights, other.weights]),
             {
                 name: np.concatenate([values, other.seen[name]])
                 for name, values in self.seen.items()
+                if name in other.seen
             },
         )
         return both._smallest()

@@ -304,7 +304,7 @@ def test_probabilities_of_dirichlet_labels_are_calibrated_on_left_out_samples():
     assert stated.max(1).mean() == pytest.approx(right.mean(), abs=0.05)
     latent, std = gp.predict_latent(X[60:], return_std=True)
     variance = (std**2).mean(axis=1, keepdims=True)
-    expected = label_probabilities(gp, latent, variance)
+    expected = label_probabilities(gp, latent, variance, X[60:])
     np.testing.assert_allclose(gp.predict_proba(X[60:]), expected, rtol=1e-6)
     np.testing.assert_array_equal(gp.predict(X[60:]), latent.argmax(1))
 
