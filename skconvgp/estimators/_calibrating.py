@@ -1,4 +1,4 @@
-"""What a calibration of labels reads: left-out samples, and prior variances."""
+"""Calibration of labels on left-out samples, and the samples shown to it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def with_shown(
 def calibrate(
     likelihood: Any, process: FittedProcess, training: Training, found: LeftOutLatents
 ) -> Calibration:
-    """Return the calibration by a likelihood, with what left-out samples look like."""
+    """Return the calibration by a likelihood, with the familiarity of its samples."""
     (indices, mean, var), codes = found, training.codes
     assert codes is not None
     # Where most labels are left out with their class, only the others tell what to

@@ -70,7 +70,7 @@ class Training:
         Numbers that equal samples share; None for a given matrix, and if the estimator
         has no `partial_fit`.
     shown : ShownSamples or None, default=None
-        Some samples that show what they usually look like, if probabilities are
+        Some samples with their contrasts and prior variances, if probabilities are
         calibrated.
     errors : LeftOutErrors or None, default=None
         Errors of left-out targets, for intervals of a regressor.

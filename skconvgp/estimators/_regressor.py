@@ -271,7 +271,7 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         errors = LeftOutErrors.unknown(len(self.y_scale_))
         if process.has_left_out:
             progress_of(GPSettings.of(self).verbose).enter(CALIBRATION)
-            # Whether a solution is exact was told before.
+            # Facts of an inexact solution are not told again.
             resources, model = self._resources(), process.model
             loo = process.leave_out(resources, is_subset_enough=True)
             missed = model.sample_targets[loo.indices] - loo.mean

@@ -1,4 +1,4 @@
-"""Some training samples, which show what samples usually look like."""
+"""Some training samples, whose contrasts and prior variances are the usual ones."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def paths_in(X: Any) -> list[str]:
         raise ValueError("X holds no paths of files: pass at least one.")
     for i, path in enumerate(paths):
         if not isinstance(path, str | os.PathLike):
-            raise ValueError(  # noqa: TRY004
+            raise ValueError(  # noqa: TRY004  (of what it holds)
                 f"X must hold paths of files, str or pathlib.Path, and X[{i}] is "
                 f"{type(path).__name__}. Images that are in memory need no reading."
             )
