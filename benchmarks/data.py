@@ -19,7 +19,6 @@ from skconvgp.datasets import fetch_cifar10, fetch_mnist, load_digits_images, lo
 Array = NDArray[Any]
 FETCH = {"mnist": fetch_mnist, "cifar10": fetch_cifar10}
 SHAPES = {"mnist": (1, 28, 28), "cifar10": (3, 32, 32)}
-N_CLASSES = 10
 # Images of a draw; of 1797 digits, those that are not drawn are test images.
 SIZES = {"digits": (500, 1000), "mnist": (500, 1000, 5000)}
 SIZES["cifar10"] = SIZES["mnist"]
@@ -68,10 +67,12 @@ class Samples:
     y: Array
     X_test: Array
     y_test: Array
+    groups: Array | None = None  # of training samples that belong together
 
     def first(self, n: int | None) -> Self:
         """Return one with the first n training samples."""
-        return replace(self, X=self.X[:n], y=self.y[:n])
+        groups = None if self.groups is None else self.groups[:n]
+        return replace(self, X=self.X[:n], y=self.y[:n], groups=groups)
 
     def flat(self) -> Self:
         """Return one whose samples are rows."""
@@ -126,10 +127,17 @@ def draw(data: str, n_train: int, seed: int) -> Samples:
 
 
 def balanced(y: Array, n: int, seed: int) -> Array:
-    """Return indices of equally many images of each class, which take turns."""
+    """Return indices of n images: those of the classes take turns.
+
+    So each class has equally many, within one, until there are none left of some.
+    """
     order = np.random.RandomState(seed).permutation(len(y))
-    each = [order[y[order] == label][: n // N_CLASSES] for label in np.unique(y)]
-    return np.stack(each, 1).ravel()
+    turn = np.empty(len(y), int)
+    for label in np.unique(y):
+        own = y[order] == label
+        turn[own] = np.arange(own.sum())
+    found: Array = order[np.lexsort((y[order], turn))[:n]]
+    return found
 
 
 def _images(X: Array) -> Array:

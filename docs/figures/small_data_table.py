@@ -57,7 +57,8 @@ def tables(record: Any) -> str:
         return MISSING
     parts = []
     for data, n_train in places(rows):
-        head = f"{DATA[data]}, {n_train} training images"
+        title = DATA.get(data, data.capitalize())
+        head = f"{title}, {n_train} training images"
         found = averages(rows, data, n_train)
         table = [HEADER] + [cells(name, row) for name, row in found.items()]
         here = [r for r in rows if (r["data"], r["n_train"]) == (data, n_train)]
@@ -84,7 +85,8 @@ def measured_on(rows: list[Any]) -> str:
 def places(rows: list[Any]) -> list[tuple[str, int]]:
     """Return the sets and the numbers of training images, in the order of a page."""
     found = {(row["data"], row["n_train"]) for row in rows}
-    return sorted(found, key=lambda place: (list(DATA).index(place[0]), place[1]))
+    order = [*DATA, *sorted({data for data, _ in found} - set(DATA))]
+    return sorted(found, key=lambda place: (order.index(place[0]), place[1]))
 
 
 def averages(rows: list[Any], data: str, n_train: int) -> dict[str, Any]:
