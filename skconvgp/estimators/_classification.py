@@ -88,6 +88,11 @@ class ConvNetGPClassifier(GPClassifier):
         samples, unless an `optimizer` has learned the amplitude with the kernel; and
         the solver must be Cholesky's. "laplace" takes no sample weights other than 0
         and 1.
+    class_weight : None, "balanced" or dict, default=None
+        Weights of classes, by which sample weights are multiplied. "balanced" is the
+        sum of all weights over the number of classes and the sum of the weights of the
+        class, so that all classes count alike; `partial_fit` does not know these sums
+        and refuses it. Of a dict, a label without an entry has the weight 1.
     completion : None or strategy of :mod:`skconvgp.completion`, default=None
         How the Gram matrix of the training samples is completed or replaced if only
         some of its entries are evaluated. None evaluates all entries.
@@ -240,6 +245,7 @@ class ConvNetGPClassifier(GPClassifier):
         noise_variance: object = "auto",
         amplitude: object = "profile",
         likelihood: object = "gaussian",
+        class_weight: object = None,
         completion: object = None,
         observed_fraction: object = 0.2,
         solver: object = "auto",
@@ -261,6 +267,7 @@ class ConvNetGPClassifier(GPClassifier):
         self.noise_variance = noise_variance
         self.amplitude = amplitude
         self.likelihood = likelihood
+        self.class_weight = class_weight
         self.completion = completion
         self.observed_fraction = observed_fraction
         self.solver = solver

@@ -28,6 +28,7 @@ from skconvgp.estimators._growing import require_same_classes
 from skconvgp.estimators._labels import (
     accuracy,
     as_labels,
+    class_weighing,
     codes_of,
     label_models,
     logarithms,
@@ -404,6 +405,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
             y,
             sample_weight,
             read_y=as_labels,
+            reweigh=class_weighing(settings, classes),
             keeps_rows=keeps_rows,
         )
         self.image_shape_ = samples.image_shape
@@ -486,7 +488,10 @@ class GPClassifier(ClassifierMixin, BaseGP):
     ) -> Self:
         """Add samples to the process, and calibrate it."""
         require_same_classes(self.classes_, classes)
-        further = self._read_further(X, y, sample_weight, read_y=as_labels)
+        reweigh = class_weighing(GPSettings.of(self), self.classes_)
+        further = self._read_further(
+            X, y, sample_weight, read_y=as_labels, reweigh=reweigh
+        )
         if further.is_nothing:
             return self
         problem, samples = self._further_labels(further)

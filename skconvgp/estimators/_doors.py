@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,7 @@ from skconvgp.estimators._given import (
     checked_rows,
     host_samples,
     images_to_rows,
+    rows_of,
 )
 from skconvgp.estimators._intervals import LeftOutErrors
 from skconvgp.estimators._repeats import marks_of, marks_of_rows, warn_of_repeats
@@ -43,6 +44,9 @@ from skconvgp.processes import (
 
 # What is expected as a kernel.
 OR_A_MATRIX = "None, a kernel of skconvgp.kernels or 'precomputed'"
+
+# Returns weights of samples, given y and the weights (n,) that were passed.
+Reweigh: TypeAlias = Callable[[NDArray[Any], FloatArray], FloatArray]
 
 LEAST_OTHERS = 20  # weight of samples that are no landmarks, to judge new ones by
 
@@ -214,6 +218,7 @@ def read_training(
     sample_weight: ArrayLike | None,
     *,
     read_y: Callable[[Any], NDArray[Any]] = np.asarray,
+    reweigh: Reweigh | None = None,
     keeps_rows: bool = True,
     **options: Any,
 ) -> Samples:
@@ -229,6 +234,8 @@ def read_training(
         As in `fit`.
     read_y : callable
         Returns checked labels or targets, or raises an error.
+    reweigh : callable, optional
+        Returns weights of samples, given y and the weights that were passed.
     keeps_rows : bool, default=True
         Whether a fitted model keeps all training inputs.
     **options : object
@@ -236,11 +243,11 @@ def read_training(
     """
     random_source(settings["random_state"])  # an error even if nothing is drawn
     X, y = host_samples(X), host_values(y, "y")
-    rows, given = images_to_rows(X)
+    rows, given = rows_of(X)
     rows, y = checked_pair(estimator, rows, y, **options)
     y = read_y(y)
     if is_precomputed(settings["kernel"]):
-        return _read_matrix(rows, y, sample_weight)
+        return _read_matrix(rows, y, sample_weight, reweigh)
     if keeps_rows and np.may_share_memory(rows, np.asarray(X)):
         rows = rows.copy()  # the caller may change X later
     default = type(estimator)._default_kernel()
@@ -249,7 +256,7 @@ def read_training(
     warn_of_unknown(settings.folder, kernel)
     shape = shape_of_rows(kernel, settings["image_shape"], rows.shape[1], given)
     n_given = len(rows)
-    weights, kept = _weigh(sample_weight, rows)
+    weights, kept = _weigh(sample_weight, rows, y, reweigh)
     if len(kept) < n_given:
         rows, y = rows[kept], y[kept]
     squares = mean_squares(rows)
@@ -266,6 +273,8 @@ def read_further(
     sample_weight: ArrayLike | None,
     basis: KernelBasis | MatrixBasis,
     training: Training,
+    *,
+    reweigh: Reweigh | None = None,
     **options: Any,
 ) -> Samples:
     """Return further samples; raise unless they have the shape of `fit`.
@@ -279,7 +288,7 @@ def read_further(
     y = host_values(y, "y")
     rows, y = checked_pair(estimator, rows, y, reset=False, **options)
     squares, marks = training.mean_squares, None
-    weights, kept = _weigh(sample_weight, rows, can_be_zero=True)
+    weights, kept = _weigh(sample_weight, rows, y, reweigh, can_be_zero=True)
     if basis.knows_variances and len(kept):
         warn_of_scale(rows[kept], squares)
         squares, marks = mean_squares(rows[kept]), marks_of(rows[kept], y[kept])
@@ -292,7 +301,7 @@ def read_further(
 def read_new(estimator: Any, X: Any) -> NDArray[Any]:
     """Return new samples of a fitted estimator as rows."""
     X = host_samples(X)
-    rows, given = images_to_rows(X)
+    rows, given = rows_of(X)
     if estimator.image_shape_ is not None:
         require_many(tuple(getattr(X, "shape", ())), estimator.image_shape_)
         check_same_shape(estimator.image_shape_, estimator.image_shape, given)
@@ -303,6 +312,7 @@ def _read_matrix(
     gram: NDArray[Any],
     y: NDArray[Any],
     sample_weight: ArrayLike | None,
+    reweigh: Reweigh | None,
 ) -> Samples:
     if gram.shape[0] != gram.shape[1]:
         raise ValueError(
@@ -310,7 +320,7 @@ def _read_matrix(
             f"matrix K(X, X), got shape {gram.shape!r}."
         )
     require_symmetric(gram)
-    weights, kept = _weigh(sample_weight, gram)
+    weights, kept = _weigh(sample_weight, gram, y, reweigh)
     training = Training(kept, len(gram), (0.0, np.inf))
     if len(kept) < len(gram):
         gram, y = gram[np.ix_(kept, kept)], y[kept]
@@ -318,10 +328,17 @@ def _read_matrix(
 
 
 def _weigh(
-    sample_weight: ArrayLike | None, rows: NDArray[Any], *, can_be_zero: bool = False
+    sample_weight: ArrayLike | None,
+    rows: NDArray[Any],
+    y: NDArray[Any],
+    reweigh: Reweigh | None,
+    *,
+    can_be_zero: bool = False,
 ) -> tuple[FloatArray, NDArray[np.intp]]:
     """Return the weights > 0, and the indices of their samples."""
     weights = check_weights(sample_weight, rows, can_be_zero=can_be_zero)
+    if reweigh is not None:
+        weights = reweigh(y, weights)
     kept = np.flatnonzero(weights)
     if len(kept):
         warn_of_weights(weights[kept])

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from skconvgp._protocols import Step
+from skconvgp.engine import to_numpy
 from skconvgp.estimators._augmenting import augmented
 from skconvgp.estimators._callbacks import FitTasks
 from skconvgp.estimators._doors import Samples
+from skconvgp.estimators._repeats import warn_of_near_copies
 from skconvgp.estimators._searches import (
     evidence_search,
     flow_search,
@@ -72,11 +74,22 @@ class PlannedFit:
     def fit(self) -> tuple[Fitted, Run]:
         """Return the fitted process, and the run that computed it.
 
-        A warning is given if a kernel may be wrong at the samples.
+        A warning is given if a kernel may be wrong at the samples, or if many images
+        are nearly copies of others.
         """
         if self.plan.basis is not None:
             warn_of_basis(self.plan.basis)
-        return self.plan.fit(self.data.problem, self.resources)
+        fitted = self.plan.fit(self.data.problem, self.resources)
+        self._warn_of_near_copies()
+        return fitted
+
+    def _warn_of_near_copies(self) -> None:
+        """Warn if leave-one-out predicts many images from versions of them."""
+        problem, shape = self.data.problem, self.data.samples.image_shape
+        if shape is not None and shape[1:] != (1, 1):
+            n = problem.n_samples
+            own = to_numpy(problem.inputs.left_out_with[:n])
+            warn_of_near_copies(problem.rows[:n], own)
 
     def report_of(self, fitted: Fitted) -> dict[str, Any]:
         """Return fields of the report that neither run nor basis tells."""

@@ -58,7 +58,11 @@ def images_to_rows(X: Any) -> tuple[Any, ImageShape | None]:
     X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
         Rows or images. Other arrays are returned for scikit-learn to check.
     """
-    X = host_samples(X)
+    return rows_of(host_samples(X))
+
+
+def rows_of(X: Any) -> tuple[Any, ImageShape | None]:
+    """Return what `images_to_rows` does, of samples as `host_samples` returns them."""
     ndim = getattr(X, "ndim", None)
     _require_samples(X, ndim)
     if ndim not in (3, 4):

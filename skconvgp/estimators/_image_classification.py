@@ -77,6 +77,11 @@ class ImageClassifier(GPClassifier):
         How labels become targets, and latent functions become probabilities; see
         :mod:`skconvgp.likelihoods`. All targets must share one noise variance:
         "gaussian", which is label regression.
+    class_weight : None, "balanced" or dict, default=None
+        Weights of classes, by which sample weights are multiplied. "balanced" is the
+        sum of all weights over the number of classes and the sum of the weights of the
+        class, so that all classes count alike; `partial_fit` does not know these sums
+        and refuses it. Of a dict, a label without an entry has the weight 1.
     device : str, default="auto"
         "cpu", "cuda", "cuda:1" and the like. "auto" uses a GPU if there is one with
         enough free memory, otherwise the CPU.
@@ -232,6 +237,7 @@ class ImageClassifier(GPClassifier):
         noise_variance: object = "auto",
         amplitude: object = "profile",
         likelihood: object = "gaussian",
+        class_weight: object = None,
         device: object = "auto",
         backend: object = "auto",
         dtype: object = "auto",
@@ -248,6 +254,7 @@ class ImageClassifier(GPClassifier):
         self.noise_variance = noise_variance
         self.amplitude = amplitude
         self.likelihood = likelihood
+        self.class_weight = class_weight
         self.device = device
         self.backend = backend
         self.dtype = dtype

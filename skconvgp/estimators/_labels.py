@@ -1,6 +1,7 @@
 """Labels: how they are checked, predicted and scored, and which targets they have."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,6 +23,7 @@ from skconvgp._protocols import (
 from skconvgp._typing import FloatArray
 from skconvgp.engine import host_values, rows_to_tensor
 from skconvgp.estimators._warn import warn_caller
+from skconvgp.estimators.settings._checks import BALANCED, Given, as_class_weight
 from skconvgp.estimators.settings._gp import why_no_choice
 from skconvgp.likelihoods import Gaussian
 from skconvgp.processes import LabelModel, LinkModel, NoisyModel, Problem
@@ -83,6 +85,60 @@ def codes_of(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
             "as `classes` in the first `partial_fit`."
         )
     return np.searchsorted(classes, labels)
+
+
+def class_weighing(
+    given: Given, classes: NDArray[Any] | None = None
+) -> Callable[[NDArray[Any], FloatArray], FloatArray] | None:
+    """Return what multiplies sample weights, given y, by those of classes.
+
+    The result is None without `class_weight`. `classes` are the labels that all calls
+    of `partial_fit` have; none for `fit`.
+    """
+    weights = given.read("class_weight", as_class_weight)
+    if weights is None:
+        return None
+    if weights == BALANCED and classes is not None:
+        raise ValueError(
+            "class_weight='balanced' needs the labels of all calls, and `partial_fit` "
+            "knows those of one: pass a dict of weights, as by sklearn.utils."
+            "class_weight.compute_class_weight('balanced', classes=classes, y=y) for "
+            "the labels y of all calls."
+        )
+    return partial(_weighed, given=weights, classes=classes)
+
+
+def _weighed(
+    y: NDArray[Any],
+    weights: FloatArray,
+    given: str | Mapping[Any, float],
+    classes: NDArray[Any] | None,
+) -> FloatArray:
+    """Return sample weights (n,), times those of the classes of labels y (n,)."""
+    counted = weights > 0.0
+    present, codes = np.unique(as_labels(y)[counted], return_inverse=True)
+    if isinstance(given, str):
+        totals = np.bincount(codes, weights[counted])
+        factors = totals.sum() / (len(totals) * totals)
+    else:
+        labels = (present if classes is None else classes).tolist()
+        missing = [label for label in labels if label not in given]
+        unknown = [label for label in given if label not in labels]
+        if missing and unknown:
+            raise ValueError(
+                f"`class_weight` has weights of {unknown!r}, which are no labels of y, "
+                f"and none of the labels {missing!r}: name the labels as y does. A "
+                "label without a weight has the weight 1."
+            )
+        factors = np.array([given.get(label, 1.0) for label in present.tolist()])
+    product = weights.copy()
+    product[counted] *= factors[codes]
+    if counted.any() and not product.any():
+        raise ValueError(
+            "`class_weight` is 0 for the label of every sample that counts: give two "
+            "labels a weight > 0."
+        )
+    return product
 
 
 def accuracy(

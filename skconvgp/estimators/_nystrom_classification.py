@@ -61,6 +61,11 @@ class NystromCompletedGP(GPClassifier):
     likelihood : "gaussian", "dirichlet", "beta" or object, default="gaussian"
         How labels become targets, and latent functions become probabilities; see
         :mod:`skconvgp.likelihoods`. "laplace" has no targets, and is refused.
+    class_weight : None, "balanced" or dict, default=None
+        Weights of classes, by which sample weights are multiplied. "balanced" is the
+        sum of all weights over the number of classes and the sum of the weights of the
+        class, so that all classes count alike; `partial_fit` does not know these sums
+        and refuses it. Of a dict, a label without an entry has the weight 1.
     device : str, default="auto"
         "cpu", "cuda", "cuda:1" and the like. "auto" uses a GPU if there is one with
         enough free memory, otherwise the CPU.
@@ -191,6 +196,7 @@ class NystromCompletedGP(GPClassifier):
         noise_variance: object = "auto",
         amplitude: object = "profile",
         likelihood: object = "gaussian",
+        class_weight: object = None,
         device: object = "auto",
         backend: object = "auto",
         dtype: object = "auto",
@@ -209,6 +215,7 @@ class NystromCompletedGP(GPClassifier):
         self.noise_variance = noise_variance
         self.amplitude = amplitude
         self.likelihood = likelihood
+        self.class_weight = class_weight
         self.device = device
         self.backend = backend
         self.dtype = dtype

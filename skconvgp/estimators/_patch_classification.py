@@ -96,6 +96,11 @@ class PatchGPClassifier(GPClassifier):
         for two classes, "beta" count labels: a target has little noise for the class of
         a sample and much for the others. "softmax", "robustmax" and, for two classes,
         "bernoulli" model the labels themselves. "laplace" is refused.
+    class_weight : None, "balanced" or dict, default=None
+        Weights of classes, by which sample weights are multiplied. "balanced" is the
+        sum of all weights over the number of classes and the sum of the weights of the
+        class, so that all classes count alike; `partial_fit` does not know these sums
+        and refuses it. Of a dict, a label without an entry has the weight 1.
     inference : "auto", "collapsed" or "variational", default="auto"
         "collapsed" is in closed form, for "gaussian", "dirichlet" and "beta".
         "variational" maximises a lower bound of the evidence by steps on batches of
@@ -273,6 +278,7 @@ class PatchGPClassifier(GPClassifier):
         noise_variance: object = "auto",
         amplitude: object = "profile",
         likelihood: object = "gaussian",
+        class_weight: object = None,
         inference: object = "auto",
         batch_size: object = 1024,
         max_iter: object = 100,
@@ -297,6 +303,7 @@ class PatchGPClassifier(GPClassifier):
         self.noise_variance = noise_variance
         self.amplitude = amplitude
         self.likelihood = likelihood
+        self.class_weight = class_weight
         self.inference = inference
         self.batch_size = batch_size
         self.max_iter = max_iter

@@ -1,4 +1,4 @@
-"""Samples that come again in a later batch, found by marks of their values."""
+"""Samples that come again: in a later batch, or nearly the same in one fit."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ BLOCK = 2**15  # values that are read at a time
 LARGEST_SHARE, LEAST = 0.5, 10
 # Tables of few values repeat rows anyway: share of different ones among samples so far.
 LEAST_DIFFERENT = 0.5
+# An image is a near copy of one at less than this distance, as a share of the usual
+# one. So many images are compared with all, and such a share of near copies is told.
+NEAR, N_COMPARED, LEAST_NEAR = 0.1, 256, 0.05
 
 
 def marks_of(rows: NDArray[Any], y: NDArray[Any]) -> NDArray[np.uint64]:
@@ -29,6 +32,49 @@ def marks_of(rows: NDArray[Any], y: NDArray[Any]) -> NDArray[np.uint64]:
         Their labels or targets.
     """
     return marks_of_rows(rows) ^ (np.uint64(3) * marks_of_rows(_numbers(y)))
+
+
+def warn_of_near_copies(rows: NDArray[Any], own: NDArray[np.intp]) -> None:
+    """Warn if many images (n, d) have another one that is nearly the same.
+
+    Images with the same number in `own` (n,) are left out together, and no others.
+    """
+    n_near, n_seen = near_copies(rows, own)
+    if n_near < max(LEAST, LEAST_NEAR * n_seen):
+        return
+    warn_caller(
+        f"{n_near} of {n_seen} images that were compared with all have another one at "
+        f"less than {NEAR:g} of the usual distance, such as a version of the same "
+        "image. Predicted from that one when they are left out, they make the choice "
+        "of noise and weights, left-out predictions and calibration too confident. "
+        "Fit to one version of each image.",
+        UserWarning,
+    )
+
+
+def near_copies(rows: NDArray[Any], own: NDArray[np.intp]) -> tuple[int, int]:
+    """Return how many of some images (n, d) have near copies, and how many were seen.
+
+    A near copy has another number in `own` (n,). Each image is compared with all; the
+    usual distance is the median of these.
+    """
+    n, largest = len(rows), float(max(rows.max(), -rows.min()))
+    if n < 2 or largest == 0.0:
+        return 0, n
+    chosen = np.sort(np.random.RandomState(0).permutation(n)[:N_COMPARED])
+    centre = rows[chosen].mean(axis=0, dtype=np.float64) / largest
+    some = (rows[chosen] / largest - centre).astype(np.float32)
+    squares, nearest, step = np.einsum("ij,ij->i", some, some), [], N_COMPARED
+    usual = []
+    for start in range(0, n, step):
+        part = (rows[start : start + step] / largest - centre).astype(np.float32)
+        apart = squares[:, None] + np.einsum("ij,ij->i", part, part)
+        apart -= 2.0 * some @ part.T
+        usual.append(apart[:, :: max(1, n // N_COMPARED)])
+        is_own = own[chosen][:, None] == own[start : start + step]
+        nearest.append(np.where(is_own, np.inf, apart).min(axis=1))
+    limit = NEAR**2 * float(np.median(np.concatenate(usual, axis=1)))
+    return int((np.min(nearest, axis=0) < limit).sum()), len(chosen)
 
 
 def _numbers(y: NDArray[Any]) -> NDArray[Any]:

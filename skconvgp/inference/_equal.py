@@ -59,6 +59,11 @@ class EqualInputs:
         """Number of samples, without further versions of them."""
         return len(self.of) // self.n_versions
 
+    @property
+    def left_out_with(self) -> Tensor:
+        """Number (n,) that samples share which are left out together."""
+        return self.of
+
     @cached_property
     def n_left_out(self) -> int:
         """How many samples with distinct inputs are left out, one at a time."""

@@ -33,14 +33,14 @@ class _Keyed:
     kernel: Any = field(compare=False)
 
 
-def settings_key(kernel: object) -> Hashable:
+def settings_key(kernel: Any) -> Hashable:
     """Return a key that equal kernels share, and others do not.
 
     It consists of plain values and classes. A class that is not part of this package
     has a key if its method `cache_key` returns plain values and tuples of them. Raises
     a `NoKeyError` for other kernels, and while settings are differentiated.
     """
-    return _keys((kernel,))[0]
+    return _key(kernel)
 
 
 def by_settings(

@@ -48,6 +48,7 @@ MOST_STEPS = 10**9  # that end at no criterion: nobody waits for more
 MOST_BATCHES = 10**6  # for comparing kernels; all are drawn first
 DIRECT_SOLVERS = ("auto", "cholesky")
 AUTO = "auto"
+BALANCED = "balanced"
 NOISE_WORDS = (AUTO, "loo", "evidence")
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 LIKELIHOODS: dict[str, Callable[[], Likelihood | LinkLikelihood]] = {
@@ -75,6 +76,7 @@ USUAL: dict[str, Any] = {
     "n_jobs": None,
     "cache_dir": None,
     "verbose": 0,
+    "class_weight": None,
 }
 
 
@@ -311,6 +313,20 @@ def as_likelihood(
         return copy.deepcopy(likelihood)
     words = ", ".join(repr(word) for word in every)
     raise UnfitError(f"{words} or a likelihood object")
+
+
+def as_class_weight(class_weight: object) -> str | Mapping[Any, float] | None:
+    """Return the weights of classes: by label, "balanced", or None for none."""
+    if class_weight is None:
+        return None
+    if isinstance(class_weight, str) and class_weight == BALANCED:
+        return class_weight
+    if not isinstance(class_weight, Mapping) or not class_weight:
+        raise UnfitError("None, 'balanced' or a dict of a weight for each label")
+    weights = {label: as_float(weight) for label, weight in class_weight.items()}
+    if all(0.0 <= weight < math.inf for weight in weights.values()):
+        return weights
+    raise UnfitError("a dict whose values are finite numbers >= 0")
 
 
 def as_count(
