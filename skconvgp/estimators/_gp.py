@@ -273,11 +273,11 @@ class BaseGP(KernelEstimator):
     def _extend(self, problem: Problem, samples: Samples) -> None:
         """Add samples to the process; its basis, its noise and units stay."""
         process, earlier, settings = self._process, self._training, GPSettings.of(self)
-        if "n_landmarks" in settings.values:
+        if "landmarks" in settings.values:
             warn_of_first_landmarks(settings, process, earlier)
-            if problem.codes is not None:
-                new = self.classes_[earlier.new_codes(problem.codes)]
-                warn_of_new_classes(new, self.landmark_indices_)
+        if hasattr(self, "landmark_indices_") and problem.codes is not None:
+            new = self.classes_[earlier.new_codes(problem.codes)]
+            warn_of_new_classes(new, self.landmark_indices_)
         resources = self._resources()
         extended, record = extended_by(
             problem, samples, process, earlier, settings, resources

@@ -95,6 +95,7 @@ def extended_by(
 def extended_report(report: FitReport, process: Process, record: Record) -> FitReport:
     """Return the report of all samples; the record is of the work for further ones."""
     n, n_pairs = len(process.model.targets), report.n_pairs + record.n_pairs
+    has_pairs = not (process.basis.is_streamed and process.basis.gives_features)
     return replace(
         report,
         jitter=record.report["jitter"],
@@ -103,7 +104,7 @@ def extended_report(report: FitReport, process: Process, record: Record) -> FitR
         n_pairs=n_pairs,
         gram_seconds=report.gram_seconds + record.gram_seconds,
         solve_seconds=report.solve_seconds + record.solve_seconds,
-        observed_fraction=1.0 if process.basis.is_streamed else n_pairs / entries(n),
+        observed_fraction=n_pairs / entries(n) if has_pairs else 1.0,
     )
 
 

@@ -47,8 +47,7 @@ class ImageClassifier(GPClassifier):
         upright. Below 8 pixels a side it is convnet of the pixels.
         Rows that are read as vectors have the single part
         :class:`~skconvgp.kernels.rbf`.
-        "patches" is patches of the pixels alone, in time and memory that grow linearly
-        with the number of images; only these have `partial_fit`.
+        "patches" is patches of the pixels alone.
     part_weights : "auto" or array-like of shape (n_parts,), default="auto"
         Weights of the parts, each of which is divided by the mean variance of its
         functions first. They are scaled to the sum 1. "auto" chooses multiples of 1/5
@@ -58,6 +57,13 @@ class ImageClassifier(GPClassifier):
         Whether each part is averaged over images and their mirror images (left and
         right exchanged). "auto" decides by the criterion of the weights, and does not
         average if that cannot choose a noise.
+    n_landmarks : "auto" or int, default="auto"
+        Number of landmarks: images, drawn at random and spread over classes if there
+        are some, of which the parts are built. All other images are compared with these
+        alone, in time and memory that grow linearly with the number of images, and
+        there is `partial_fit`. A number that is not smaller than that of the different
+        images asks for the exact sum. "auto" is exact up to 8000 images if these fit
+        into the memory, and 8000 landmarks, or as many as fit, for more images.
     image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
         How a flat row becomes an image, in the order c, h, w. "auto" keeps the shape of
         images, and reads rows of s * s or 3 * s * s values with s >= 8 as square images
@@ -101,8 +107,8 @@ class ImageClassifier(GPClassifier):
         None and 1 compute in this process, on as many threads as torch uses. More jobs
         run through joblib.
     random_state : int, RandomState instance or None, default=None
-        Seed that decides on inducing patches and, above 1000 images, on those that
-        choose weights. `sample_y` uses it unless it is given a seed.
+        Seed that decides on inducing patches, on landmarks and, above 1000 images, on
+        those that choose weights. `sample_y` uses it unless it is given a seed.
     verbose : int, default=0
         1 shows progress on stderr.
 
@@ -139,13 +145,15 @@ class ImageClassifier(GPClassifier):
         Coefficients of the covariances with `X_train_` in the latent means; with
         patches alone, of the features.
     X_train_ : ndarray of shape (n_samples, n_features)
-        Training images of positive weight; None with patches alone.
+        Training images of positive weight, or landmarks; None with patches alone.
+    landmark_indices_ : ndarray of shape (n_landmarks,)
+        Indices of the landmarks in the samples of `fit`. Absent without landmarks.
     solver_, solver_state_ : object
         The solver and its state: the factor of the training matrix, n_samples squared
-        numbers.
+        numbers, or two matrices of the landmarks.
     fit_report_ : FitReport
         Record of the work that the fit did, of its time, and of what was chosen:
-        `part_weights`, `is_mirrored`, `parts_reason`.
+        `part_weights`, `is_mirrored`, `n_landmarks`, `parts_reason`.
     backend_, device_, dtype_ : str
         Backend of the slowest part, device, and precision of the first part.
     n_features_in_ : int
@@ -186,12 +194,18 @@ class ImageClassifier(GPClassifier):
     weights and flips are chosen on 1000 of them that are drawn at random, 9 and 8. Up
     to some thousand images these are less than the features of patches and the images
     as the parts see them, tens of thousands of numbers in single precision for each
-    image. Above 8000 images, or if all this does not fit into the memory, "auto" fits
-    the process of patches alone, as "patches" and the estimators of patches do, and
-    `fit_report_` says so.
+    image.
 
-    `partial_fit` adds images to the sums of a fit of patches alone. Inducing patches,
-    flips, noise and units are kept from the first call.
+    Above 8000 images, or if all this does not fit into the memory, landmarks take the
+    place of all images (Nyström's method): with m of them a fit holds six matrices of
+    m^2 numbers, and what the parts see and keep of m images. Deviations include what
+    landmarks do not explain. Landmarks are not among the left-out samples that
+    probabilities or deviations follow. If there is no room for 500 landmarks, the usual
+    parts give way to patches alone. `fit_report_` says what was chosen and why.
+
+    `partial_fit` adds images to the sums of a fit by landmarks or of patches alone.
+    Parts, weights, flips, landmarks or inducing patches, noise and units are kept from
+    the first call.
 
     Prior variances of a kernel of patches are computed from its features.
 
@@ -233,6 +247,7 @@ class ImageClassifier(GPClassifier):
         *,
         part_weights: object = "auto",
         flips: object = "auto",
+        n_landmarks: object = "auto",
         image_shape: object = "auto",
         noise_variance: object = "auto",
         amplitude: object = "profile",
@@ -250,6 +265,7 @@ class ImageClassifier(GPClassifier):
         self.parts = parts
         self.part_weights = part_weights
         self.flips = flips
+        self.n_landmarks = n_landmarks
         self.image_shape = image_shape
         self.noise_variance = noise_variance
         self.amplitude = amplitude
@@ -294,9 +310,10 @@ class ImageClassifier(GPClassifier):
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Add further images; only patches alone can do so.
+        """Add further images to a fit by landmarks, or of patches alone.
 
-        The first call is a `fit`, for ``parts="patches"``.
+        The first call is a `fit`, with a number as `n_landmarks`, or for
+        ``parts="patches"``. Landmarks are images of the first call.
 
         Parameters
         ----------
@@ -339,7 +356,10 @@ class ImageClassifier(GPClassifier):
         classes: NDArray[Any] | None = None,
     ) -> Self:
         data = self._read_labels(X, y, sample_weight, classes)
-        return self._fit_as(plan_image_fit(data, keeps_left_out=self._calibrates))
+        is_first = classes is not None
+        return self._fit_as(
+            plan_image_fit(data, keeps_left_out=self._calibrates, is_first=is_first)
+        )
 
     _instead = "'gaussian'"
 

@@ -1,4 +1,4 @@
-"""How an estimator of images is fitted: its parts, and when patches are alone."""
+"""How an estimator of images is fitted: its parts, exactly or by landmarks."""
 
 from __future__ import annotations
 
@@ -11,6 +11,12 @@ from skconvgp._tensors import permutation
 from skconvgp._typing import FloatArray
 from skconvgp.engine import to_numpy
 from skconvgp.estimators._fitting import FitData, PlannedFit
+from skconvgp.estimators._image_landmarks import (
+    MOST_SUMMED,
+    Landmarks,
+    as_landmarks,
+    landmarks_of,
+)
 from skconvgp.estimators._image_parts import (
     PATCHES,
     are_patches,
@@ -35,6 +41,7 @@ from skconvgp.processes import (
     NOISE,
     SOLVING,
     KernelBasis,
+    LandmarkFit,
     PartsBasis,
     PartsFit,
     Plan,
@@ -49,14 +56,16 @@ from skconvgp.solvers import Cholesky
 LARGEST_SIDE = 96  # pixels; larger images are reduced
 MIRRORS = "mirror images"  # a stage
 JUDGING = 3  # images for each one that judges: as it is, and with its mirror image
-MOST_SUMMED = 8000  # images whose matrix is factorised
 
 
-def plan_image_fit(data: FitData, *, keeps_left_out: bool = False) -> PlannedFit:
-    """Plan a fit of the sum of parts, or of patches alone.
+def plan_image_fit(
+    data: FitData, *, keeps_left_out: bool = False, is_first: bool = False
+) -> PlannedFit:
+    """Plan a fit of the sum of parts, exactly or by landmarks, or of patches alone.
 
     Models of labels that determine their own noise are refused. `keeps_left_out` says
-    whether leave-one-out values are used after the fit.
+    whether leave-one-out values are used after the fit, and `is_first` whether further
+    images may be added.
     """
     settings, problem, samples = data.settings, data.problem, data.samples
     require_common_noise(settings.owner, data.models)
@@ -72,12 +81,16 @@ def plan_image_fit(data: FitData, *, keeps_left_out: bool = False) -> PlannedFit
     used, reason = settings.for_problem(problem, samples.training, has_labels=False)
     whole = PartsFit(basis, choices, used, weights, mirrors, keeps_left_out)
     report: dict[str, Any] = {"kernel_reason": ""}
-    if why_alone := _why_patches_alone(settings["parts"], whole, resources):
+    marks = _landmarks(settings, whole, problem, resources, is_first=is_first)
+    if marks.count is None:
         plan, of_parts = _plan_patches_alone(whole, problem, resources)
-        report |= of_parts | {"parts_reason": why_alone}
+        report |= of_parts
+    elif marks.count:
+        plan = LandmarkFit(whole, marks.count).plan(resources)
     else:
         plan = whole.plan(resources)
-        report["parts_reason"] = _why_vectors(settings, shape)
+    reasons = _why_vectors(settings, shape), marks.reason
+    report["parts_reason"] = "; ".join(one for one in reasons if one)
     return PlannedFit(data, plan, resources, reason, report=report)
 
 
@@ -92,12 +105,14 @@ def has_sums(estimator: Any) -> bool:
     process = getattr(estimator, "_process", None)
     if process is not None and process.growth is not None:
         return True
-    if process is None and are_patches(estimator.parts):
+    if process is None and (
+        are_patches(estimator.parts) or not is_auto(estimator.n_landmarks)
+    ):
         return True
     raise AttributeError(
-        f"`partial_fit` is for patches alone: use parts={PATCHES!r}, or fit to more "
-        f"than {MOST_SUMMED} images first. A sum of other parts needs all images at "
-        "once."
+        "`partial_fit` adds to sums over images, which patches and landmarks have: use "
+        f"parts={PATCHES!r} or a number as `n_landmarks`, or fit to more than "
+        f"{MOST_SUMMED} images first. An exact sum of parts needs all images at once."
     )
 
 
@@ -146,19 +161,27 @@ def _why_vectors(given: Given, shape: tuple[int, int, int]) -> str:
     )
 
 
-def _why_patches_alone(
-    parts: object, whole: PartsFit, resources: EstimatorResources
-) -> str:
-    """Return why the usual sum is too dear for the images; empty if it is not."""
+def _landmarks(
+    settings: Given,
+    whole: PartsFit,
+    problem: Problem,
+    resources: EstimatorResources,
+    *,
+    is_first: bool,
+) -> Landmarks:
+    """Return how many landmarks a sum has; None for patches alone."""
+    parts = settings["parts"]
+    wanted = settings.read("n_landmarks", as_landmarks)
     if are_patches(parts):
-        return f"patches alone, by parts={PATCHES!r}"
-    if not is_auto(parts) or len(whole.choices) == 1:
-        return ""
-    if whole.images.n_samples > MOST_SUMMED:
-        return f"patches alone, as a sum is for at most {MOST_SUMMED} images"
-    what = "matrices, views and features of all images"
-    missing = missing_memory(whole.size, resources, what)
-    return f"patches alone: {missing}" if missing else ""
+        if wanted is not None:
+            settings.reject("n_landmarks", f"'auto' with parts={PATCHES!r}")
+        return Landmarks(None, f"patches alone, by parts={PATCHES!r}")
+    found = landmarks_of(whole, problem, wanted, resources, is_first=is_first)
+    if found.count is not None:
+        return found
+    if is_auto(parts) and len(whole.choices) > 1:
+        return Landmarks(None, f"patches alone: {found.reason}")
+    return Landmarks(0)
 
 
 def _plan_patches_alone(

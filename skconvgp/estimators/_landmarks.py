@@ -45,6 +45,8 @@ def _words(part: object) -> tuple[str, str]:
         return "samples of the subset", "take more, or selection='stratified'"
     if hasattr(part, "landmarks"):
         return "landmarks", "take more, or landmarks='stratified'"
+    if hasattr(part, "n_landmarks"):
+        return "landmarks", "raise `n_landmarks`"
     return "anchors", "raise `n_anchors`"
 
 

@@ -95,8 +95,8 @@ class FitReport:
         For each output of a regressor, the factor of its standard deviations that
         left-out targets ask for; empty for a classifier.
     explained_variance : float
-        Share of the mean prior variance that inducing patches explain; NaN for other
-        processes.
+        Share of the mean prior variance that inducing patches or, of a sum, landmarks
+        explain; NaN for other processes.
     part_weights : tuple of float
         Weights of the parts of a sum; empty for other processes.
     part_names : tuple of str
@@ -104,7 +104,9 @@ class FitReport:
     is_mirrored : bool
         Whether the parts of a sum are averaged over mirror images.
     parts_reason : str
-        Why a sum has a single part; empty otherwise.
+        Why a sum has a single part, or landmarks; empty otherwise.
+    n_landmarks : int
+        Number of landmarks of a sum of parts; 0 for other processes.
     noise_reason : str
         Why ``noise_variance="auto"`` took the usual number, and weights and flips of a
         sum were not chosen: too few samples say which. Empty otherwise.
@@ -167,6 +169,7 @@ class FitReport:
     n_position_pairs: int = 0
     noise_reason: str = ""
     deviation_factors: tuple[float, ...] = ()
+    n_landmarks: int = 0
 
     def __str__(self) -> str:
         """Return the record as a few lines of text."""
@@ -189,7 +192,8 @@ class FitReport:
             lines[1] = "Gram         not held, evaluated anew for each product"
         if not math.isnan(self.explained_variance):
             share = f"{self.explained_variance:.1%} of the prior variance"
-            lines.insert(-2, f"explained    {share}, by inducing patches")
+            what = "landmarks" if self.n_landmarks else "inducing patches"
+            lines.insert(-2, f"explained    {share}, by {what}")
         if self.part_weights:
             lines.insert(1, f"parts        {self._parts()}")
         if self.n_inducing:

@@ -8,6 +8,8 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from skconvgp._threads import threads_for
+
 __all__ = ["Moments"]
 
 STRIPS = 8  # of columns: products above the diagonal are not computed
@@ -51,9 +53,10 @@ class Moments:
         root = weights.sqrt()[:, None]
         exact = (rows - self.centre) * root
         rows = exact.to(self.dtype)
-        for start, stop in _strips(len(self.centre)):
-            product = rows[:, start:].mT @ rows[:, start:stop]
-            self.moment[start:, start:stop] += product
+        with threads_for(rows.numel() * len(self.centre)):
+            for start, stop in _strips(len(self.centre)):
+                product = rows[:, start:].mT @ rows[:, start:stop]
+                self.moment[start:, start:stop] += product
         self.total += (exact * root).sum(0)
         self.response += exact.mT @ (targets * root)
         self.target += (targets * weights[:, None]).sum(0)

@@ -91,6 +91,7 @@ from skconvgp.processes.fits._held_rows import HeldRows
 from skconvgp.processes.fits._label_models import LabelModel, LinkModel, NoisyModel
 from skconvgp.processes.fits._landmark_plan import plan_landmarks
 from skconvgp.processes.fits._parts_fit import JUDGED_IMAGES, PartChoice, PartsFit
+from skconvgp.processes.fits._parts_landmarks import LandmarkFit
 from skconvgp.processes.fits._patch_noise import LEAST_NOISE
 from skconvgp.processes.fits._patches import plan_patches
 from skconvgp.processes.fits._requirements import (
@@ -159,6 +160,7 @@ __all__ = [
     "Labelled",
     "Labels",
     "LandmarkFeatures",
+    "LandmarkFit",
     "Latent",
     "Leaving",
     "LeftOutValues",

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from skconvgp._config import ComputeConfig
+from skconvgp._threads import threads_for
 from skconvgp._typing import FloatArray
 from skconvgp.backends import BackendChoice, ResponsesChoice
 from skconvgp.engine import rows_to_tensor, slices, to_numpy
@@ -356,8 +357,9 @@ class PatchPart(_Seen):
     def _products(self, features: Tensor, n: int, run: Run) -> Tensor:
         """Return products (b, n) of features (b, r) with training features."""
         blocks = slices(n, self._at_once(run.config))
-        ours = [features @ run.tensor(self.features[part]).mT for part in blocks]
-        return torch.cat(ours, 1)
+        with threads_for(n * features.numel()):
+            ours = [features @ run.tensor(self.features[part]).mT for part in blocks]
+            return torch.cat(ours, 1)
 
     def _at_once(self, config: ComputeConfig) -> int:
         return self.basis.rows_at_once(config)

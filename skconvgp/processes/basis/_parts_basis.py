@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from skconvgp.backends import BackendChoice, ResponsesChoice
 from skconvgp.engine import MatrixOracle, slices, stream_rows, to_numpy
 from skconvgp.processes._run import COVARIANCES, IMAGES, Run
 from skconvgp.processes.basis._basis import Basis, BasisReport, NewRows, Stream
+from skconvgp.processes.basis._landmark_parts import LandmarkParts
 from skconvgp.processes.basis._parts import Part
 from skconvgp.processes.basis._plain import KernelBasis, report_of
 from skconvgp.processes.basis._views import require_slopes
@@ -25,11 +26,14 @@ from skconvgp.processes.basis._views import require_slopes
 class PartsBasis(Basis):
     """The weighted sum of parts."""
 
-    # The training images as they were given; its kernel is not evaluated.
+    # The training images as they were given, or landmarks among them; its kernel is
+    # not evaluated.
     images: KernelBasis
     parts: tuple[Part, ...]
     factors: FloatArray  # (p,), weight of each part, divided by its unit
     computed: Tensor | None = None  # (n, n), the Gram matrix, during a fit
+
+    is_streamed: ClassVar[bool] = True  # if its images are landmarks
 
     @property
     def n_samples(self) -> int:
@@ -75,6 +79,12 @@ class PartsBasis(Basis):
     def with_gram(self, gram: Tensor) -> Self:
         """Return the basis with its Gram matrix, for a fit."""
         return replace(self, computed=gram)
+
+    def streamed(self, lift_map: FloatArray) -> LandmarkParts:
+        """Return features of images by a map (n, n) of covariances, as landmarks'."""
+        dtypes = [part.kernel_basis.tile_dtype for part in self.parts]
+        is_single = all(dtype == torch.float32 for dtype in dtypes)
+        return LandmarkParts(self, lift_map, is_single)
 
     def cached_oracle(self, run: Run) -> MatrixOracle:
         """Return the oracle that reads the Gram matrix, which is computed before."""

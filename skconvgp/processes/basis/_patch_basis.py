@@ -45,6 +45,7 @@ class PatchBasis(Basis):
     is_projection: ClassVar[bool] = True  # of the kernel, in exact arithmetic
     gives_features: ClassVar[bool] = True
     is_streamed: ClassVar[bool] = True
+    lift_map: ClassVar[None] = None  # no covariances are taken to features
 
     @property
     def kernel(self) -> Kernel:
@@ -65,6 +66,15 @@ class PatchBasis(Basis):
     def tile_dtype(self) -> torch.dtype:
         """Precision of features."""
         return self.exact.tile_dtype
+
+    @property
+    def basis(self) -> Self:
+        """The basis of a process with these features."""
+        return self
+
+    def streamed(self, lift_map: object) -> Self:  # noqa: ARG002  (gives features)
+        """Return the features of images."""
+        return self
 
     def with_dtype(self, dtype: str) -> Self:
         """Return the basis with another precision of features."""

@@ -40,6 +40,7 @@ from skconvgp.processes.fits._sums import process_of, record_of, shared
 from skconvgp.processes.posterior._coded import Coded, CodedTargets
 from skconvgp.processes.posterior._coefficients import coefficients_of
 from skconvgp.processes.posterior._labelled import Labelled
+from skconvgp.processes.posterior._left_out_images import source_of
 from skconvgp.processes.posterior._solutions import (
     FeatureSolution,
     coded_sums,
@@ -104,6 +105,8 @@ def _memory(process: Process, problem: Problem) -> tuple[int, str, str]:
         r, n_squares, n_held = basis.n_samples, 2 * n_classes, min(n, KEPT_IMAGES)
         what = f"The sums of {r} features"
         remedy = "fit with fewer features, by `n_inducing` or `n_locations`."
+        if not basis.gives_features:
+            remedy = "fit with fewer landmarks, by `n_landmarks`."
     else:
         # The factors so far, moments of the classes, and factors of both.
         r, n_squares, n_held = basis.n_samples, 3 * n_classes, n
@@ -121,11 +124,10 @@ def _read(
     process: Process, problem: Problem, run: Run, generator: Generator
 ) -> Reading:
     """Return further samples, read as the samples of a process were."""
-    basis: Any = process.basis
-    if not basis.is_streamed:
+    if not process.basis.is_streamed:
         return HeldReading.of_more(process, problem, run)
     variance, has_labels = coefficients_of(process).variance, process.labels is not None
-    given = problem, basis, run, variance, generator
+    given = problem, source_of(process), run, variance, generator
     return ImageReading.of(*given, has_labels=has_labels, before=process)
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Generator, Tensor
 
 from skconvgp._tensors import int_range
-from skconvgp.engine import rows_to_tensor, to_numpy
+from skconvgp.engine import rows_to_tensor, to_numpy, to_tensor
 from skconvgp.inference import (
     ClassMoments,
     ClassSums,
@@ -28,7 +28,8 @@ from skconvgp.processes._grown import growth_of
 from skconvgp.processes._problem import Model, Problem
 from skconvgp.processes._process import Growth, KeptLeftOut, Labels, Process
 from skconvgp.processes._run import Run, clock
-from skconvgp.processes.basis._patch_basis import PatchBasis
+from skconvgp.processes.basis._basis import Basis
+from skconvgp.processes.basis._landmark_parts import MANY_IMAGES
 from skconvgp.processes.fits._feature_rows import (
     EVERY,
     FeatureRows,
@@ -47,6 +48,7 @@ from skconvgp.processes.fits._patch_noise import (
 from skconvgp.processes.posterior._left_out_images import (
     ImageFeatures,
     ImageRows,
+    ImageSource,
     PatchImages,
     PatchLeftOut,
 )
@@ -56,7 +58,6 @@ LEAST_EXPLAINED = 0.5  # of the prior variance; defaults explain .8 and more
 # Images whose features are kept, and whose leave-one-out predictions judge the noise
 # and calibrate. Those of all would take as long as the fit, mostly for variances.
 KEPT_IMAGES = 2000
-MANY_IMAGES = 5000  # whose products are summed in single precision
 VARIANCE_IMAGES = 256  # whose mean prior variance is the unit
 
 
@@ -85,43 +86,47 @@ class ImageReading:
     def of(
         cls,
         problem: Problem,
-        basis: PatchBasis,
+        source: ImageSource,
         run: Run,
         variance: str,
         generator: Generator,
         *,
-        has_labels: bool,
+        has_labels: bool = False,
+        landmarks: NDArray[np.intp] | None = None,
         before: Process | None = None,
     ) -> Self:
         """Read the images of samples, which may follow the images of a process.
 
         A generator draws images whose features are kept. With labels that each give
-        targets and noise, sums are over the images of each class.
+        targets and noise, sums are over the images of each class. Landmarks are given
+        by their numbers among the different images; other images are kept first.
         """
         device = run.config.device
         start, images = clock(device), PatchImages.of_problem(problem)
         data = images.merge(problem.targets, problem.weights, device)
         n_before = 0 if before is None else len(before.model.targets)
         keys = draw_keys(n_before, len(images.rows), generator)
+        if landmarks is not None:
+            keys[landmarks] += 1.0  # keys are below 1
         order = keys.argsort(kind="stable")
         if before is None:
             few = np.sort(order[:VARIANCE_IMAGES])
             weights = data.weights[few]
-            basis, unit, explained = _unit_of(basis, images.rows[few], weights, run)
+            source, unit, explained = _unit_of(source, images.rows[few], weights, run)
         else:
             unit, explained = before.model.mean_diag, 1.0
         kept = np.sort(order[:KEPT_IMAGES])
-        reader = ImageFeatures(basis, unit, variance, run)
+        reader = ImageFeatures(source, unit, variance, run)
         of_classes = _class_weights(images, problem, device) if has_labels else None
-        totals, features = _read(images, data, of_classes, kept, basis, run)
+        totals, features = _read(images, data, of_classes, kept, source, run)
         rows = reader.rows(features, images.rows[kept])
         found = rows, totals, clock(device) - start
         return cls(problem, images, data, keys, kept, reader, explained, *found)
 
     @property
-    def basis(self) -> PatchBasis:
-        """The features, in the unit."""
-        return self.reader.basis
+    def basis(self) -> Basis:
+        """The basis of a process with these features."""
+        return self.reader.source.basis
 
     @property
     def mean_diag(self) -> float:
@@ -139,13 +144,15 @@ class ImageReading:
         return self.data.weights.device
 
     @property
-    def lift_map(self) -> None:
-        """Nothing: features are in the unit."""
+    def lift_map(self) -> Tensor | None:
+        """As in `CoefficientState`."""
+        lift_map = self.reader.source.lift_map
+        return None if lift_map is None else to_tensor(lift_map, self.device)
 
     @property
     def n_pairs(self) -> int:
         """Number of pairs of an image and a feature."""
-        return len(self.images.rows) * self.basis.n_samples
+        return len(self.images.rows) * self.reader.source.n_samples
 
     @property
     def facts(self) -> Sequence[Fact]:
@@ -224,12 +231,14 @@ class ImageReading:
         before: Process | None,
     ) -> tuple[KeptLeftOut, Growth]:
         """Return left-out predictions, and the sums for further images."""
-        n, dtype = len(self.problem.rows), self.basis.tile_dtype
+        n, dtype = len(self.problem.rows), self.reader.source.tile_dtype
         n_before = 0 if before is None else len(before.model.targets)
         images = self.subset.in_precision(dtype)
         images = replace(images, samples=n_before + images.samples)
         rows = ImageRows(images, to_numpy(self.rows.residual_diag))
-        reservoir = Reservoir(self.keys[self.kept], rows)
+        reservoir, coefficients = Reservoir(self.keys[self.kept], rows), None
+        if self.reader.source.lift_map is not None:
+            coefficients = to_numpy(solution.coefficients)
         if before is None:
             observed = self.observed(solution.dtype)
             leaving, of = solution.leaving(observed), observed.of
@@ -237,28 +246,30 @@ class ImageReading:
             others = None if self.keeps_all else self.images.in_precision(dtype)
             nothing = PatchLeftOut(mean[:0], var[:0], solution.has_noise, images=others)
             kept_alone = self.subset.samples, found
-            return nothing.followed_by(n, kept_alone), Growth(reservoir)
+            left_out = nothing.followed_by(n, kept_alone)
+            return left_out, Growth(reservoir, coefficients=coefficients)
         reservoir = growth_of(before).reservoir.join(reservoir, KEPT_IMAGES)
         kept, known = reservoir.rows.images, reservoir.rows.residual_diag
         found = self.reader.leave_out(kept, solution, model, labels, known)
         earlier: Any = before.left_out
-        left_out: PatchLeftOut = earlier.followed_by(n, (kept.samples, found))
+        left_out = earlier.followed_by(n, (kept.samples, found))
         # Those of other images are not computed later: more samples are known then.
-        return replace(left_out, images=None), Growth(reservoir)
+        left_out = replace(left_out, images=None)
+        return left_out, Growth(reservoir, coefficients=coefficients)
 
 
 def _unit_of(
-    basis: PatchBasis, rows: NDArray[np.floating], weights: Tensor, run: Run
-) -> tuple[PatchBasis, float, float]:
+    source: ImageSource, rows: NDArray[np.floating], weights: Tensor, run: Run
+) -> tuple[ImageSource, float, float]:
     """Return features in units of their mean variance, that, and the explained share.
 
     They are estimated from images (v, d) with weights (v,).
     """
-    diag = basis.variances(rows, run)
+    diag = source.variances(rows, run)
     unit = mean_variance(diag, weights.to(diag))
-    basis = basis.in_units(unit)
-    squares = basis.features(rows, run).to(weights).square().sum(1)
-    return basis, unit, min(1.0, float(weights @ squares / weights.sum()))
+    source = source.in_units(unit)
+    squares = source.features(rows, run).to(weights).square().sum(1)
+    return source, unit, min(1.0, float(weights @ squares / weights.sum()))
 
 
 def _class_weights(
@@ -277,21 +288,21 @@ def _read(
     data: MergedSamples,
     of_classes: Tensor | None,
     kept: NDArray[np.intp],
-    basis: PatchBasis,
+    source: ImageSource,
     run: Run,
 ) -> tuple[FeatureSums | ClassSums, Tensor]:
     """Return sums over images, for a noise of 1, and features (q, r) that are kept.
 
     With weights (m, c) of classes they are sums over the images of each class.
     """
-    weights, r = data.weights, basis.n_samples
+    weights, r = data.weights, source.n_samples
     dtype = torch.float32 if len(images.rows) >= MANY_IMAGES else torch.float64
     features = torch.empty((len(kept), r), dtype=torch.float64, device=weights.device)
     by_class: ClassMoments | None = None
     if of_classes is not None:
         by_class = ClassMoments.empty(of_classes.shape[1], r, dtype, weights.device)
     whole: Any = None
-    for part, block in basis.blocks(images.rows, run, "fit"):
+    for part, block in source.blocks(images.rows, run, "fit"):
         if by_class is not None and of_classes is not None:
             by_class.add(block, of_classes[part])
         else:

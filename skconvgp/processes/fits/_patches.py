@@ -37,7 +37,7 @@ from skconvgp.processes.fits._coded_choice import (
 )
 from skconvgp.processes.fits._image_rows import KEPT_IMAGES
 from skconvgp.processes.fits._label_models import NoisyModel
-from skconvgp.processes.fits._sums import fit_patches
+from skconvgp.processes.fits._sums import fit_images
 from skconvgp.processes.fits._variational_fit import Variational
 
 NOISES_TRIED = 5  # by a search for the noise, about
@@ -128,7 +128,7 @@ def _fit(
     basis.images_at_once(run.config)
     run.progress.expect(*_stages(problem, basis, settings, models, variational))
     generator = resources.generator()
-    process, record = fit_patches(
+    process, record = fit_images(
         problem,
         basis,
         run,

@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Generator, Tensor
 
 from skconvgp._protocols import lift
@@ -30,7 +32,6 @@ from skconvgp.processes._process import Process
 from skconvgp.processes._run import NOISE, SOLVING, Run, clock
 from skconvgp.processes.basis._basis import Basis
 from skconvgp.processes.basis._completed import Completed
-from skconvgp.processes.basis._patch_basis import PatchBasis
 from skconvgp.processes.fits._coded_choice import solve_labels
 from skconvgp.processes.fits._held_rows import HeldReading
 from skconvgp.processes.fits._image_rows import ImageReading
@@ -40,6 +41,7 @@ from skconvgp.processes.posterior._coefficients import (
     CoefficientPosterior,
     coefficients_of,
 )
+from skconvgp.processes.posterior._left_out_images import ImageSource
 from skconvgp.processes.posterior._shared import Shared
 from skconvgp.processes.posterior._solutions import FeatureSolution
 
@@ -87,22 +89,23 @@ def fit_features(
     return process, replace(record, report=record.report | own)
 
 
-def fit_patches(
+def fit_images(
     problem: Problem,
-    basis: PatchBasis,
+    source: ImageSource,
     run: Run,
     *,
     models: Sequence[LabelModel],
     settings: Settings,
     variance: str,
     generator: Generator,
+    landmarks: NDArray[np.intp] | None = None,
 ) -> tuple[Process, Record]:
     """Fit to sums over images, of whose features only a few are kept.
 
     Parameters
     ----------
-    problem, basis, run : object
-        What to fit, and how.
+    problem, source, run : object
+        What to fit, by which features, and how.
     models : sequence of NoisyModel
         Candidates, if labels determine their noise.
     settings : Settings
@@ -111,9 +114,17 @@ def fit_patches(
         Treatment of the variance that the features leave out.
     generator : torch.Generator
         Draws the images whose features are kept.
+    landmarks : ndarray of shape (m,), optional
+        Numbers of landmarks among the different images; others are kept first.
     """
     reading = ImageReading.of(
-        problem, basis, run, variance, generator, has_labels=bool(models)
+        problem,
+        source,
+        run,
+        variance,
+        generator,
+        has_labels=bool(models),
+        landmarks=landmarks,
     )
     start = clock(run.config.device)
     process, record = _fit(reading, models, settings, 0.0, run, generator, start)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
@@ -23,7 +24,7 @@ from skconvgp.processes._process import (
     run_beside,
 )
 from skconvgp.processes._run import Resources, Run
-from skconvgp.processes.basis._patch_basis import PatchBasis
+from skconvgp.processes.basis._basis import Basis
 from skconvgp.processes.fits._feature_rows import FeatureRows, Observed
 from skconvgp.processes.posterior._coefficients import coefficients_of
 from skconvgp.processes.posterior._solutions import LeavesOut, solution_of
@@ -120,11 +121,60 @@ class ImageRows:
         return type(self)(self.images.join(other.images), residual_diag)
 
 
+class ImageSource(Protocol):
+    """Features of images: of inducing patches, or by covariances with landmarks."""
+
+    @property
+    def n_samples(self) -> int:
+        """Number r of features."""
+        ...
+
+    @property
+    def tile_dtype(self) -> torch.dtype:
+        """Precision of images that are kept."""
+        ...
+
+    @property
+    def lift_map(self) -> FloatArray | None:
+        """Map (m, r) of the covariances that a basis gives; None if it gives these."""
+        ...
+
+    @property
+    def basis(self) -> Basis:
+        """The basis of a process with these features."""
+        ...
+
+    def in_units(self, unit: float) -> Self:
+        """Return the features for a mean prior variance `unit`."""
+        ...
+
+    def features(self, rows: NDArray[Any], run: Run) -> Tensor:
+        """Return features (n, r) of a block of images."""
+        ...
+
+    def variances(self, rows: NDArray[Any], run: Run) -> Tensor:
+        """Return prior variances (n,) of images, for a unit of 1."""
+        ...
+
+    def blocks(
+        self, rows: NDArray[Any], run: Run, label: str
+    ) -> Iterator[tuple[slice, Tensor]]:
+        """Yield blocks of images with their features (b, r); `label` says for what."""
+        ...
+
+
+def source_of(process: Process) -> ImageSource:
+    """Return the features of a process whose basis is streamed, in its unit."""
+    basis: Any = process.basis
+    source: ImageSource = basis.streamed(process.state.lift_map)
+    return source
+
+
 @dataclass(frozen=True)
 class ImageFeatures:
     """How features and prior variances of images are computed."""
 
-    basis: PatchBasis
+    source: ImageSource
     unit: float  # mean prior variance, by which variances are divided
     variance: str  # of what features do not explain: with "sor" it does not count
     run: Run
@@ -143,7 +193,7 @@ class ImageFeatures:
             return FeatureRows(features, to_tensor(known, features.device))
         if self.variance == "sor":
             return FeatureRows(features, features.new_zeros(len(features)))
-        variances = self.basis.variances(images, self.run).to(features) / self.unit
+        variances = self.source.variances(images, self.run).to(features) / self.unit
         residual_diag = (variances - features.square().sum(1)).clamp(min=0.0)
         return FeatureRows(features, residual_diag)
 
@@ -162,7 +212,7 @@ class ImageFeatures:
         codes = labels.codes if isinstance(labels, CodedLabels) else None
         observed = images.observed(model, codes, self.run.config.device)
         leaving, found = solution.leaving(observed), []
-        for part, block in self.basis.blocks(images.rows, self.run, "leave out"):
+        for part, block in self.source.blocks(images.rows, self.run, "leave out"):
             of_part = None if known is None else known[part]
             rows = self.rows(block.to(torch.float64), images.rows[part], of_part)
             at_rows = solution.at_rows(rows, leaving, part)
@@ -187,8 +237,8 @@ class PatchLeftOut(KeptLeftOut):
 
         def leave_out_at(placement: Placement) -> tuple[FloatArray, FloatArray]:
             run = run_beside(resources, placement, needed)
-            basis: Any = process.basis
-            own = basis, process.model.mean_diag, coefficients_of(process).variance
+            variance = coefficients_of(process).variance
+            own = source_of(process), process.model.mean_diag, variance
             solution = solution_of(process, placement.device)
             return ImageFeatures(*own, run).leave_out(
                 images, solution, process.model, process.labels

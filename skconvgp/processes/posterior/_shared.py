@@ -62,11 +62,12 @@ class Shared:
 
     @classmethod
     def of_process(cls, process: Process, device: torch.device) -> Self:
-        """Return the posterior of a process whose features need no lift."""
-        own, model = coefficients_of(process), process.model
-        assert own.state.lift_map is None
-        (factor,) = thaw(own.state, device).factors
-        posterior = FeaturePosterior(factor, to_tensor(own.dual, device), own.jitter)
+        """Return the posterior of a process that does not keep its sums."""
+        own, model, growth = coefficients_of(process), process.model, process.growth
+        (factor,), mean = thaw(own.state, device).factors, own.dual
+        if growth is not None and growth.coefficients is not None:
+            mean = growth.coefficients
+        posterior = FeaturePosterior(factor, to_tensor(mean, device), own.jitter)
         return cls(posterior, model.noise, own.variance, model.amplitude, math.nan)
 
     @property

@@ -204,18 +204,13 @@ def test_vectors_have_a_kernel_for_vectors():
     assert gp.fit_report_.parts_reason in str(gp.fit_report_)
 
 
-@pytest.mark.parametrize("why", ["count", "memory"])
-def test_patches_are_alone_where_the_sum_is_too_dear(why, monkeypatch):
+def test_patches_are_alone_where_the_sum_is_too_dear(monkeypatch):
     images, labels = digits(60)
     images = images[:, :, 1:7, 1:7]
-    if why == "count":
-        monkeypatch.setattr("skconvgp.estimators._images.MOST_SUMMED", 49)
-        reason = "at most 49 images"
-    else:
-        reason = "the Gram matrix needs more"
-        monkeypatch.setattr(
-            "skconvgp.estimators._images.missing_memory", lambda *_: reason
-        )
+    reason = "the Gram matrix needs more"
+    monkeypatch.setattr(
+        "skconvgp.estimators._image_landmarks.missing_memory", lambda *_: reason
+    )
     gp = ImageClassifier(random_state=0).fit(images[:50], labels[:50])
     assert reason in gp.fit_report_.parts_reason
     assert gp.fit_report_.part_weights == (1.0, 0.0)
@@ -250,16 +245,17 @@ def test_batches_of_patches_alone_are_those_of_the_estimators_of_patches(flips):
     np.testing.assert_allclose(gp.predict(new), other.predict(new))
 
 
-def test_only_patches_alone_can_be_added_to():
+def test_only_sums_over_images_can_be_added_to():
     images, labels = digits(20)
     assert not hasattr(ImageClassifier(), "partial_fit")
     assert not hasattr(ImageRegressor([SMALL]), "partial_fit")
     assert hasattr(ImageClassifier("patches"), "partial_fit")
+    assert hasattr(ImageClassifier([SMALL], n_landmarks=5), "partial_fit")
     gp = ImageClassifier([NETWORK], flips=False).fit(images, labels)
     gp.set_params(parts="patches")  # the fitted sum stays one
     with pytest.raises(AttributeError) as error:
         gp.partial_fit(images, labels)
-    assert "parts='patches'" in str(error.value.__cause__)
+    assert "parts='patches' or a number as `n_landmarks`" in str(error.value.__cause__)
 
 
 def test_patches_alone_decide_about_mirror_images():
