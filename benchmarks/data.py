@@ -19,9 +19,6 @@ from skconvgp.datasets import fetch_cifar10, fetch_mnist, load_digits_images, lo
 Array = NDArray[Any]
 FETCH = {"mnist": fetch_mnist, "cifar10": fetch_cifar10}
 SHAPES = {"mnist": (1, 28, 28), "cifar10": (3, 32, 32)}
-# Images of a draw; of 1797 digits, those that are not drawn are test images.
-SIZES = {"digits": (500, 1000), "mnist": (500, 1000, 5000)}
-SIZES["cifar10"] = SIZES["mnist"]
 DRAWS = range(3)
 # Some values of eeg_eye_state are a hundred times the others: quartiles scale, and
 # what is left is cut.

@@ -1,10 +1,12 @@
 """Rows of results, time, memory, scores, and the machine that they are measured on."""
 
+import base64
 import ctypes
 import gc
 import math
 import multiprocessing
 import os
+import pickle
 import platform
 import re
 import time
@@ -20,6 +22,7 @@ import sklearn
 import torch
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score, brier_score_loss, log_loss
+from sklearn.utils.validation import has_fit_parameter
 
 import skconvgp
 from benchmarks.peers.pipe import Stopwatch
@@ -225,23 +228,64 @@ def accuracies(probabilities: dict[str, Any], classes: Any, split: Any) -> Figur
     return accuracy | {"test_log_loss": float(loss)}
 
 
-def measure_images(classifier: Any, images: Any, n_first: int, most: float) -> Figures:
-    """Fit and predict; return scores, seconds and the processor.
+class _Counter:
+    """A file that only counts the bytes that are written to it."""
+
+    n_bytes = 0
+
+    def write(self, data: Any) -> None:
+        """Count some bytes."""
+        self.n_bytes += memoryview(data).nbytes
+
+
+def pickled_bytes(model: Any) -> int:
+    """Return the size of a model in a file, without a copy of it in memory."""
+    counter = _Counter()
+    pickle.dump(model, counter, pickle.HIGHEST_PROTOCOL)
+    return counter.n_bytes
+
+
+def packed(is_right: Any) -> str:
+    """Return truth values as text, for a row; `unpacked` reads it."""
+    return base64.b64encode(np.packbits(is_right).tobytes()).decode()
+
+
+def unpacked(text: str, n: int) -> Any:
+    """Return the first n truth values of a text."""
+    return np.unpackbits(np.frombuffer(base64.b64decode(text), np.uint8))[:n] > 0
+
+
+def measure_images(
+    classifier: Any, images: Any, n_first: int, most: float, *, keeps: bool = False
+) -> Figures:
+    """Fit and predict; return scores, seconds, bytes and the processor.
 
     The first test images are judged apart from the others, which are predicted if that
-    takes at most so many seconds. A file may have rows of several machines.
+    takes at most so many seconds. A file may have rows of several machines. Peak memory
+    is what fit and prediction of the first images take beside the images. A row keeps
+    which test images are right if that is asked for.
     """
+    groups = {}
+    if images.groups is not None and has_fit_parameter(classifier, "groups"):
+        groups = {"groups": images.groups}
+    before = forget_peak()
     watch = Stopwatch()
-    classifier.fit(images.X, images.y)
+    classifier.fit(images.X, images.y, **groups)
     fitted = watch.read("fit_")
     watch, n = Stopwatch(), min(n_first, len(images.y_test))
     parts = [classifier.predict_proba(images.X_test[:n])]
     predicted = watch.read("predict_")
+    peak = None if before is None else size("VmHWM") - before
     n_left = len(images.y_test) - n
     if n_left and predicted["predict_seconds"] * n_left / n <= most:
         parts.append(classifier.predict_proba(images.X_test[n:]))
     probabilities = np.concatenate(parts)
     row = judge(images.y_test[: len(probabilities)], probabilities)
+    if keeps:
+        right = probabilities.argmax(1) == images.y_test[: len(probabilities)]
+        row["right"] = packed(right)
+    row |= {"peak_bytes": peak, "model_bytes": pickled_bytes(classifier)}
+    row["has_groups"] = bool(groups)
     row["standard_error"] = math.sqrt(row["error"] * (1 - row["error"]) / row["n_test"])
     if len(parts) > 1:
         row["first"] = judge(images.y_test[:n], parts[0])

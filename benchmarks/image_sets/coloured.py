@@ -26,7 +26,7 @@ SHAPES = (
 )
 
 
-def cell(label: int, rng: Any) -> Array:
+def cell(label: int, rng: np.random.Generator) -> Array:
     """Return one stained cell among red ones, anywhere."""
     side, tint = 64, rng.normal(scale=0.03, size=3)
     image = np.full((3, side, side), 0.9) + rng.normal(scale=0.02, size=(3, 1, 1))
@@ -50,7 +50,7 @@ def cell(label: int, rng: Any) -> Array:
 
 
 def nuclei(
-    label: int, place: Array, angle: float, radius: float, rng: Any
+    label: int, place: Array, angle: float, radius: float, rng: np.random.Generator
 ) -> tuple[Array, Array]:
     """Return the coverage of nuclei and of granules around them."""
     side, n_grains = 64, int(rng.integers(0, 6))
@@ -85,7 +85,7 @@ def nuclei(
     return np.clip(nucleus, 0.0, 1.0), grains
 
 
-def shape(label: int, rng: Any) -> Array:
+def shape(label: int, rng: np.random.Generator) -> Array:
     """Return a shape of any angle, size, place and colour, with clutter."""
     side = 32
     paper, pen = page(side)
@@ -106,7 +106,7 @@ def shape(label: int, rng: Any) -> Array:
     return image + rng.normal(scale=0.03, size=image.shape)
 
 
-def clutter(side: int, rng: Any) -> Array:
+def clutter(side: int, rng: np.random.Generator) -> Array:
     """Return the coverage of a few dots and lines."""
     paper, pen = page(side)
     for _ in range(rng.integers(0, 3)):
@@ -118,7 +118,7 @@ def clutter(side: int, rng: Any) -> Array:
     return coverage(paper)
 
 
-def cross(rng: Any) -> Array:
+def cross(rng: np.random.Generator) -> Array:
     """Return the corners of a cross."""
     a = rng.uniform(0.25, 0.4)
     arm = np.array([[1.0, -a], [1.0, a], [a, a]])
@@ -126,7 +126,7 @@ def cross(rng: Any) -> Array:
     return np.concatenate([arm @ np.linalg.matrix_power(turn, i) for i in range(4)])
 
 
-def half_disc(rng: Any) -> Array:
+def half_disc(rng: np.random.Generator) -> Array:
     """Return an outline of half a disc."""
     turns = np.linspace(0.0, np.pi, 20)
     found = np.stack([np.cos(turns), np.sin(turns) * rng.uniform(0.9, 1.2)], 1)

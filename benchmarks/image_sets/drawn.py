@@ -100,7 +100,7 @@ def frequencies(side: int) -> tuple[Array, Array]:
     return np.fft.fftfreq(side)[:, None], np.fft.rfftfreq(side)[None]
 
 
-def noise(side: int, power: Array, rng: Any) -> Array:
+def noise(side: int, power: Array, rng: np.random.Generator) -> Array:
     """Return noise of mean 0 and deviation 1 with amplitudes at `frequencies`."""
     amplitudes = np.array(np.broadcast_to(power, (side, side // 2 + 1)))
     amplitudes[0, 0] = 0.0
@@ -110,13 +110,15 @@ def noise(side: int, power: Array, rng: Any) -> Array:
     return found / found.std()
 
 
-def clouds(side: int, exponent: float, rng: Any) -> Array:
+def clouds(side: int, exponent: float, rng: np.random.Generator) -> Array:
     """Return noise whose amplitudes fall as a power of the frequency."""
     rows, columns = frequencies(side)
     return noise(side, (rows**2 + columns**2 + 1e-4) ** (-exponent / 2.0), rng)
 
 
-def turned(side: int, angle: float, scale: float, rng: Any) -> tuple[Array, Array]:
+def turned(
+    side: int, angle: float, scale: float, rng: np.random.Generator
+) -> tuple[Array, Array]:
     """Return coordinates of the pixels, turned and moved at random, in units."""
     rows, columns = grid(side)
     cos, sin = np.cos(angle) / scale, np.sin(angle) / scale

@@ -36,7 +36,7 @@ HANDED = ("b", "d", "p", "q", "<", ">")
 MIRRORED = ("2", "4", "5", "7", "F", "G", "J", "K", "R", "S")
 
 
-def texture(label: int, rng: Any) -> Array:
+def texture(label: int, rng: np.random.Generator) -> Array:
     """Return a texture of any angle, phase, scale, contrast and light."""
     side, angle, zoom = 64, rng.uniform(0.0, np.pi), rng.uniform(0.7, 1.4)
     down, right = turned(side, angle, zoom, rng)
@@ -57,14 +57,14 @@ def texture(label: int, rng: Any) -> Array:
     return (rng.uniform(0.4, 0.6) + light + found + grain)[None]
 
 
-def ring(side: int, zoom: float, rng: Any) -> Array:
+def ring(side: int, zoom: float, rng: np.random.Generator) -> Array:
     """Return noise of about one wavelength in all directions."""
     rows, columns = frequencies(side)
     distance = np.hypot(rows, columns) * 7.0 * zoom - 1.0
     return noise(side, np.exp(-((distance / 0.25) ** 2)), rng)
 
 
-def fibres(side: int, angle: float, zoom: float, rng: Any) -> Array:
+def fibres(side: int, angle: float, zoom: float, rng: np.random.Generator) -> Array:
     """Return noise that is smooth in one direction."""
     rows, columns = frequencies(side)
     along = rows * np.cos(angle) + columns * np.sin(angle)
@@ -73,7 +73,7 @@ def fibres(side: int, angle: float, zoom: float, rng: Any) -> Array:
     return noise(side, np.exp(-decay * zoom**2) / (0.05 + np.hypot(rows, columns)), rng)
 
 
-def cobbles(side: int, size: float, rng: Any) -> Array:
+def cobbles(side: int, size: float, rng: np.random.Generator) -> Array:
     """Return the cells around random points: each with a tone, dark between them."""
     margin = 2.0 * size
     n_points = int((side + 2.0 * margin) ** 2 / size**2)
@@ -85,7 +85,7 @@ def cobbles(side: int, size: float, rng: Any) -> Array:
     return (tones - gaps).reshape(side, side)
 
 
-def bricks(down: Array, right: Array, rng: Any) -> Array:
+def bricks(down: Array, right: Array, rng: np.random.Generator) -> Array:
     """Return rows of bricks with mortar between them."""
     height, width = 6.0, rng.uniform(11.0, 15.0)
     row = np.floor(down / height).astype(int)
@@ -99,7 +99,7 @@ def bricks(down: Array, right: Array, rng: Any) -> Array:
     return tones - np.exp(-np.square(edge))
 
 
-def weave(down: Array, right: Array, rng: Any) -> Array:
+def weave(down: Array, right: Array, rng: np.random.Generator) -> Array:
     """Return threads that go over and under each other."""
     width = rng.uniform(4.5, 6.0)
     is_over = (np.floor(down / width) + np.floor(right / width)) % 2
@@ -107,7 +107,7 @@ def weave(down: Array, right: Array, rng: Any) -> Array:
     return np.where(is_over, threads[0], threads[1] - 0.4)
 
 
-def defect(label: int, rng: Any) -> Array:
+def defect(label: int, rng: np.random.Generator) -> Array:
     """Return a brushed surface with a faint defect anywhere, or with none."""
     side = 48
     rows, columns = frequencies(side)
@@ -126,7 +126,7 @@ def defect(label: int, rng: Any) -> Array:
     return (rng.uniform(0.4, 0.6) + scale * (surface + found))[None]
 
 
-def crack(side: int, place: Array, angle: float, rng: Any) -> Array:
+def crack(side: int, place: Array, angle: float, rng: np.random.Generator) -> Array:
     """Return a line that turns at random and has a branch."""
     paper, pen = page(side)
     for length in (rng.integers(10, 18), rng.integers(3, 7)):
@@ -138,7 +138,7 @@ def crack(side: int, place: Array, angle: float, rng: Any) -> Array:
     return coverage(paper)
 
 
-def scratch(side: int, place: Array, angle: float, rng: Any) -> Array:
+def scratch(side: int, place: Array, angle: float, rng: np.random.Generator) -> Array:
     """Return a line that is nearly straight."""
     paper, pen = page(side)
     along = np.linspace(-1.0, 1.0, 12)[:, None] * rng.uniform(9.0, 20.0)
@@ -152,7 +152,7 @@ def scratch(side: int, place: Array, angle: float, rng: Any) -> Array:
     return coverage(paper)
 
 
-def pit(side: int, place: Array, angle: float, rng: Any) -> Array:
+def pit(side: int, place: Array, angle: float, rng: np.random.Generator) -> Array:
     """Return a dark hole with a rim that light falls on."""
     radii = rng.uniform(1.5, 3.5, 2)
     hole = disc(side, place, radii, angle, 0.5)
@@ -160,7 +160,7 @@ def pit(side: int, place: Array, angle: float, rng: Any) -> Array:
     return np.maximum(rim - hole, 0.0) - hole
 
 
-def sound(label: int, rng: Any) -> Array:
+def sound(label: int, rng: np.random.Generator) -> Array:
     """Return a spectrogram: rows are frequencies, columns are times."""
     side = 32
     height, time = grid(side)
@@ -193,7 +193,7 @@ def sound(label: int, rng: Any) -> Array:
     return np.log1p(np.hypot(*waves))[None] / 2.2
 
 
-def character(text: str, tilt: float, rng: Any) -> Array:
+def character(text: str, tilt: float, rng: np.random.Generator) -> Array:
     """Return a character of any font, with light, noise and a line across it."""
     side = 28
     paper, pen = page(side)
@@ -215,12 +215,12 @@ def character(text: str, tilt: float, rng: Any) -> Array:
     return (0.5 + contrast * (coverage(paper) - 0.5) + grain)[None]
 
 
-def handed(label: int, rng: Any) -> Array:
+def handed(label: int, rng: np.random.Generator) -> Array:
     """Return a character whose mirror image is another character."""
     return character(HANDED[label], 20.0, rng)
 
 
-def mirrored(label: int, rng: Any) -> Array:
+def mirrored(label: int, rng: np.random.Generator) -> Array:
     """Return a character that is mirrored as often as not."""
     found = character(MIRRORED[label], 20.0, rng)
     return found[..., ::-1] if rng.random() < 0.5 else found

@@ -40,7 +40,7 @@ def plants(n: int, *seed: int) -> tuple[Array, Array, Array]:
     return stacked(found), places % k, groups
 
 
-def plant(label: int, rng: Any) -> dict[str, Any]:
+def plant(label: int, rng: np.random.Generator) -> dict[str, Any]:
     """Return what the leaves of a plant have in common."""
     side, kind = 48, LEAVES[label]
     ground = rng.uniform([0.4, 0.2, 0.4], [0.9, 0.7, 0.9])
@@ -66,7 +66,7 @@ def plant(label: int, rng: Any) -> dict[str, Any]:
     }
 
 
-def leaf(look: dict[str, Any], rng: Any) -> Array:
+def leaf(look: dict[str, Any], rng: np.random.Generator) -> Array:
     """Return a view of a plant's leaf, on the ground that this plant has."""
     side, angle = 48, rng.uniform(-0.5, 0.5)
     place = side / 2 + rng.uniform(-3.0, 3.0, 2)

@@ -28,7 +28,7 @@ WHITE, BLACK = (235, 235, 230), (25, 25, 25)
 RED, BLUE = (190, 30, 40), (30, 70, 170)
 
 
-def sign(label: int, rng: Any) -> Array:
+def sign(label: int, rng: np.random.Generator) -> Array:
     """Return a sign in perspective, under any light, before any wall."""
     side, kind = 32, SIGNS[label]
     plate, mask = plates(kind, FINE * side)

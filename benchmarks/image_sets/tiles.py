@@ -3,7 +3,6 @@
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -63,7 +62,9 @@ def tiles(whole: tuple[Array, ...], n_train: int, n_test: int, seed: int) -> Sam
     return Samples(*train, *test)
 
 
-def _cut(whole: tuple[Array, ...], n: int, odd: int, rng: Any) -> tuple[Array, Array]:
+def _cut(
+    whole: tuple[Array, ...], n: int, odd: int, rng: np.random.Generator
+) -> tuple[Array, Array]:
     """Return tiles within even or odd strips, and labels, which take turns."""
     y, found = np.arange(n) % len(whole), []
     for label in y:
@@ -72,7 +73,7 @@ def _cut(whole: tuple[Array, ...], n: int, odd: int, rng: Any) -> tuple[Array, A
     return stacked(found), y
 
 
-def _tile(picture: Array, odd: int, rng: Any) -> Array:
+def _tile(picture: Array, odd: int, rng: np.random.Generator) -> Array:
     height, width = picture.shape[:2]
     strip = 2 * rng.integers(0, (width // STRIP + 1 - odd) // 2) + odd
     left = strip * STRIP + rng.integers(0, STRIP - SIDE + 1)
