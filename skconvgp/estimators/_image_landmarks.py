@@ -21,7 +21,7 @@ MOST_SUMMED = 8000  # images whose matrix is factorised
 LANDMARKS, LEAST_LANDMARKS = MOST_SUMMED, 500
 FEWER = 0.8  # times as many landmarks are tried next, if memory is missing
 HELD = "matrices, views and features of all images"
-OF_LANDMARKS = "those of landmarks"
+OF_LANDMARKS = "those of {} landmarks"
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def landmarks_of(
     least = min(count, LEAST_LANDMARKS)
     short = ""
     while missing := missing_memory(
-        LandmarkFit(whole, count).size, resources, OF_LANDMARKS
+        LandmarkFit(whole, count).size, resources, OF_LANDMARKS.format(count)
     ):
         if count == least:
             return Landmarks(None, f"{why}; {missing}")

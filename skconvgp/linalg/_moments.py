@@ -12,7 +12,7 @@ from skconvgp._threads import threads_for
 
 __all__ = ["Moments"]
 
-STRIPS = 8  # of columns: products above the diagonal are not computed
+STRIPS = 16  # of rows: products above the diagonal are not computed
 
 
 @dataclass
@@ -55,8 +55,8 @@ class Moments:
         rows = exact.to(self.dtype)
         with threads_for(rows.numel() * len(self.centre)):
             for start, stop in _strips(len(self.centre)):
-                product = rows[:, start:].mT @ rows[:, start:stop]
-                self.moment[start:, start:stop] += product
+                product = rows[:, start:stop].mT @ rows[:, :stop]
+                self.moment[start:stop, :stop] += product
         self.total += (exact * root).sum(0)
         self.response += exact.mT @ (targets * root)
         self.target += (targets * weights[:, None]).sum(0)
@@ -73,6 +73,6 @@ class Moments:
 
 
 def _strips(size: int) -> list[tuple[int, int]]:
-    """Return starts and stops of strips of columns."""
+    """Return starts and stops of strips."""
     width = -(-size // STRIPS)
     return [(start, min(start + width, size)) for start in range(0, size, width)]

@@ -90,10 +90,11 @@ class CoefficientPosterior:
         return float(self.state.jitters.max())
 
     def at(self, basis: Basis, run: Run) -> Self:  # noqa: ARG002  (whatever it is)
-        """Return it with factors on a device, in the precision of solves."""
+        """Return it with its state on a device, in the precision of solves."""
         state, dtype = thaw(self.state, run.config.device), run.config.solve_dtype
-        state = replace(state, factors=state.factors.to(dtype))
-        return replace(self, state=state)
+        lift_map = None if state.lift_map is None else state.lift_map.to(dtype)
+        factors = state.factors.to(dtype)
+        return replace(self, state=replace(state, factors=factors, lift_map=lift_map))
 
     def reads_variances(self, basis: Basis, *, needs_var: bool) -> bool:
         """Return whether prior variances count, or show an excess of features."""

@@ -39,6 +39,21 @@ def predictions(gp, new):
     return np.stack(gp.predict_latent(new, return_std=True))
 
 
+def test_more_images_than_an_exact_sum_allows_are_no_less_accurate(monkeypatch):
+    images, labels = digits(1200)
+    monkeypatch.setattr(LIMIT, 150)
+    monkeypatch.setattr("skconvgp.estimators._image_landmarks.LANDMARKS", 150)
+    gp, scores = ImageClassifier(PARTS[:2], flips=False, random_state=0), []
+    gp.set_params(part_weights=[0.5, 0.5], noise_variance=0.01)
+    for n in (75, 150, 151, 300, 600):
+        gp.fit(images[:n], labels[:n])
+        assert hasattr(gp, "landmark_indices_") == (n > 150)
+        scores.append(gp.score(images[700:], labels[700:]))
+    error = np.sqrt(0.1 * 0.9 / 500)  # standard error of an accuracy of 90 %
+    assert (np.diff(scores) > -error / 2.0).all()
+    assert scores[-1] > scores[1] + error
+
+
 def features_of(gp, images):
     """Return features (n, m) by dense algebra, and variances (n,), of images."""
     process, resources = gp._process, gp._resources()
@@ -247,6 +262,20 @@ def test_single_precision_is_enough_for_many_images(flips, monkeypatch):
     np.testing.assert_allclose(other, one, atol=1e-3)
 
 
+@pytest.mark.parametrize("flips", [False, True])
+def test_solves_may_be_in_single_precision(flips):
+    images, targets, new = data()
+    double, single = (
+        regressor(20, flips=flips, solve_dtype=dtype, noise_variance=0.1)
+        for dtype in ("float64", "float32")
+    )
+    for gp in (double, single):
+        gp.fit(images[:40], targets[:40]).partial_fit(images[40:], targets[40:])
+    one, other = predictions(double, new), predictions(single, new)
+    np.testing.assert_allclose(other, one, atol=1e-3)
+    assert np.isfinite(single.sample_y(new, 2)).all()
+
+
 def test_threads_change_nothing(monkeypatch):
     images, targets, new = data()
     found = []
@@ -337,7 +366,7 @@ def test_landmarks_are_as_many_as_memory_allows(why, monkeypatch):
 
     def missing(size, resources, what=""):
         asked.append(size.held)
-        if what == "those of landmarks":
+        if what.startswith("those of"):
             return "not enough" if size.held > limit else ""
         return "not enough for a matrix"
 
