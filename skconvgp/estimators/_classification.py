@@ -282,7 +282,13 @@ class ConvNetGPClassifier(GPClassifier):
         self.verbose = verbose
 
     @public_fit
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
         """Fit the latent functions, and calibrate the probabilities.
 
         Parameters
@@ -293,13 +299,17 @@ class ConvNetGPClassifier(GPClassifier):
             Labels.
         sample_weight : array-like of shape (n,), default=None
             A weight of 2 is the same as two equal samples, 0 the same as none.
+        groups : array-like of shape (n,), default=None
+            Samples with the same value are left out together, such as versions of an
+            image or images of a patient: in the choice of the noise, in left-out
+            predictions and in calibration. See :ref:`groups`.
 
         Returns
         -------
         self : object
             The fitted estimator.
         """
-        return self._fit_first(X, y, sample_weight)
+        return self._fit_first(X, y, sample_weight, groups=groups)
 
     @only_with_features
     @public_fit
@@ -350,8 +360,9 @@ class ConvNetGPClassifier(GPClassifier):
         y: Any,
         sample_weight: ArrayLike | None,
         classes: NDArray[Any] | None = None,
+        groups: ArrayLike | None = None,
     ) -> Self:
-        data = self._read_labels(X, y, sample_weight, classes)
+        data = self._read_labels(X, y, sample_weight, classes, groups=groups)
         if classes is not None:
             require_columns("partial_fit", data.models, data.problem)
         parts = data.settings.parts(self._label_models, keeps_left_out=self._calibrates)

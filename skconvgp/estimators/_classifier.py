@@ -14,9 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from skconvgp._ambient import public
 from skconvgp._protocols import (
     Calibration,
-    LinkLikelihood,
     Targets,
-    VariationalLikelihood,
 )
 from skconvgp._typing import FloatArray
 from skconvgp.engine import rows_to_tensor, to_numpy
@@ -24,6 +22,7 @@ from skconvgp.estimators._calibrating import calibrate, in_double, with_shown
 from skconvgp.estimators._doors import Samples, read_training
 from skconvgp.estimators._fitting import FitData, PlannedFit
 from skconvgp.estimators._gp import CALIBRATION, BaseGP
+from skconvgp.estimators._groups import require_groups_known
 from skconvgp.estimators._growing import require_same_classes
 from skconvgp.estimators._labels import (
     accuracy,
@@ -35,6 +34,7 @@ from skconvgp.estimators._labels import (
     most_probable,
     regression_targets,
     require_classes,
+    require_usable,
     warn_of_missing_classes,
 )
 from skconvgp.estimators._warn import warn_caller
@@ -384,6 +384,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
         sample_weight: ArrayLike | None,
         classes: NDArray[Any] | None = None,
         *,
+        groups: ArrayLike | None = None,
         keeps_rows: bool = True,
     ) -> FitData:
         """Return what a fit reads; without `classes` these are the labels of y.
@@ -394,6 +395,8 @@ class GPClassifier(ClassifierMixin, BaseGP):
             As in `fit`.
         classes : ndarray of shape (n_classes,), optional
             All labels that will ever come.
+        groups : array-like, optional
+            As in `fit`.
         keeps_rows : bool, default=True
             Whether a fitted model keeps all training inputs.
         """
@@ -406,6 +409,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
             sample_weight,
             read_y=as_labels,
             reweigh=class_weighing(settings, classes),
+            groups=groups,
             keeps_rows=keeps_rows,
         )
         self.image_shape_ = samples.image_shape
@@ -413,11 +417,15 @@ class GPClassifier(ClassifierMixin, BaseGP):
         codes = codes_of(samples.y, self.classes_)
         require_classes(self.classes_, "y" if classes is None else "`classes`")
         self.likelihood_ = settings.read("likelihood", as_likelihood)
-        self._require_usable_likelihood(samples.weights)
+        instead = "" if self._has_variational else self._instead
+        weights = samples.weights
+        require_usable(self.likelihood_, weights, instead, settings.owner)
         targets = self._regression_targets(codes, samples.weights)
         self.latent_offset_ = to_numpy(targets.offset)
         problem, samples = self._problem(samples, codes, targets)
         models = self._label_models(problem)
+        if groups is not None:
+            require_groups_known(settings, self.likelihood_, has_models=bool(models))
         if models:
             warn_of_missing_classes(self.classes_, codes)
         return FitData(settings, problem, samples, models)
@@ -437,9 +445,10 @@ class GPClassifier(ClassifierMixin, BaseGP):
     ) -> tuple[Problem, Samples]:
         centred = to_numpy(targets.values - targets.offset)
         unit = np.ones(len(self.classes_))
+        given = samples.rows, centred, samples.weights, unit, codes
         training = replace(samples.training, codes=codes)
         return (
-            Problem(samples.rows, centred, samples.weights, unit, codes),
+            Problem(*given, groups=samples.groups),
             replace(samples, training=training),
         )
 
@@ -457,21 +466,6 @@ class GPClassifier(ClassifierMixin, BaseGP):
     def _label_models(self, problem: Problem) -> list[LabelModel]:
         """Return the candidate models of labels whose noise follows from the labels."""
         return label_models(self.likelihood_, len(self.classes_), problem)
-
-    def _require_usable_likelihood(self, weights: FloatArray) -> None:
-        """Raise if a likelihood needs another inference, or no sample weights."""
-        is_variational = isinstance(self.likelihood_, VariationalLikelihood)
-        if is_variational and not self._has_variational:
-            raise ValueError(
-                f"{self.likelihood_!r} needs variational inference, which "
-                f"PatchGPClassifier has and {type(self).__name__} has not: use "
-                f"likelihood={self._instead}."
-            )
-        if isinstance(self.likelihood_, LinkLikelihood) and (weights != 1.0).any():
-            raise ValueError(
-                f"{self.likelihood_!r} takes no sample weights other than 0 and 1: use "
-                "likelihood='dirichlet' or 'gaussian'."
-            )
 
     def _fit_as(self, planned: PlannedFit) -> Self:
         """Fit as planned, publish, and calibrate."""

@@ -19,6 +19,7 @@ from skconvgp.estimators._given import (
     images_to_rows,
     rows_of,
 )
+from skconvgp.estimators._groups import read_groups
 from skconvgp.estimators._intervals import LeftOutErrors
 from skconvgp.estimators._repeats import marks_of, marks_of_rows, warn_of_repeats
 from skconvgp.estimators._scale import mean_squares, warn_of_scale, warn_of_weights
@@ -185,12 +186,21 @@ class Samples:
         Sample weights, > 0.
     training : Training
         Record that an estimator keeps about them.
+    groups : ndarray of shape (n,) or None, default=None
+        Numbers that samples share which are left out together.
     """
 
     basis: KernelBasis | MatrixBasis
     y: NDArray[Any]
     weights: FloatArray
     training: Training
+    groups: NDArray[np.intp] | None = None
+
+    def with_groups(self, groups: NDArray[np.intp] | None) -> Samples:
+        """Return the samples with groups (n_given,) of all that were given, if any."""
+        if groups is None:
+            return self
+        return replace(self, groups=groups[self.training.kept])
 
     @property
     def is_nothing(self) -> bool:
@@ -219,6 +229,7 @@ def read_training(
     *,
     read_y: Callable[[Any], NDArray[Any]] = np.asarray,
     reweigh: Reweigh | None = None,
+    groups: Any = None,
     keeps_rows: bool = True,
     **options: Any,
 ) -> Samples:
@@ -236,6 +247,8 @@ def read_training(
         Returns checked labels or targets, or raises an error.
     reweigh : callable, optional
         Returns weights of samples, given y and the weights that were passed.
+    groups : array-like of shape (n,), optional
+        Groups of samples that are left out together.
     keeps_rows : bool, default=True
         Whether a fitted model keeps all training inputs.
     **options : object
@@ -246,8 +259,9 @@ def read_training(
     rows, given = rows_of(X)
     rows, y = checked_pair(estimator, rows, y, **options)
     y = read_y(y)
+    own = None if groups is None else read_groups(groups, len(rows))
     if is_precomputed(settings["kernel"]):
-        return _read_matrix(rows, y, sample_weight, reweigh)
+        return _read_matrix(rows, y, sample_weight, reweigh).with_groups(own)
     if keeps_rows and np.may_share_memory(rows, np.asarray(X)):
         rows = rows.copy()  # the caller may change X later
     default = type(estimator)._default_kernel()
@@ -263,7 +277,7 @@ def read_training(
     basis = KernelBasis(kernel, rows, kept, shape).resolved()
     marks = marks_of(rows, y) if hasattr(estimator, "partial_fit") else None
     training = Training(kept, n_given, squares, marks=marks)
-    return Samples(basis, y, weights, training)
+    return Samples(basis, y, weights, training).with_groups(own)
 
 
 def read_further(

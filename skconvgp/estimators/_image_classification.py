@@ -281,7 +281,13 @@ class ImageClassifier(GPClassifier):
         self.verbose = verbose
 
     @public_fit
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
         """Fit the latent functions, and calibrate the probabilities.
 
         Parameters
@@ -293,13 +299,17 @@ class ImageClassifier(GPClassifier):
         sample_weight : array-like of shape (n,), default=None
             A weight of 2 is the same as two equal samples, up to 1000 of them; 0 the
             same as none.
+        groups : array-like of shape (n,), default=None
+            Samples with the same value are left out together, such as versions of an
+            image or images of a patient: in the choice of the noise, in left-out
+            predictions and in calibration. See :ref:`groups`.
 
         Returns
         -------
         self : object
             The fitted estimator.
         """
-        return self._fit_first(X, y, sample_weight)
+        return self._fit_first(X, y, sample_weight, groups=groups)
 
     @available_if(has_sums)  # type: ignore[untyped-decorator]
     @public_fit
@@ -354,8 +364,9 @@ class ImageClassifier(GPClassifier):
         y: Any,
         sample_weight: ArrayLike | None,
         classes: NDArray[Any] | None = None,
+        groups: ArrayLike | None = None,
     ) -> Self:
-        data = self._read_labels(X, y, sample_weight, classes)
+        data = self._read_labels(X, y, sample_weight, classes, groups=groups)
         is_first = classes is not None
         return self._fit_as(
             plan_image_fit(data, keeps_left_out=self._calibrates, is_first=is_first)

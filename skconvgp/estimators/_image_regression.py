@@ -255,7 +255,13 @@ class ImageRegressor(GPRegressor):
         self.verbose = verbose
 
     @public_fit
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
         """Fit the latent functions.
 
         Parameters
@@ -267,13 +273,17 @@ class ImageRegressor(GPRegressor):
         sample_weight : array-like of shape (n,), default=None
             A weight of 2 is the same as two equal samples, up to 1000 of them; 0 the
             same as none.
+        groups : array-like of shape (n,), default=None
+            Samples with the same value are left out together, such as versions of an
+            image or images of a patient: in the choice of the noise, in left-out
+            predictions and in calibration. See :ref:`groups`.
 
         Returns
         -------
         self : object
             The fitted estimator.
         """
-        data = self._read_targets(X, y, sample_weight)
+        data = self._read_targets(X, y, sample_weight, groups=groups)
         return self._fit_as(plan_image_fit(data, keeps_left_out=True))
 
     @available_if(has_sums)  # type: ignore[untyped-decorator]

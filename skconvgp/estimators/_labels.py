@@ -75,6 +75,26 @@ def require_classes(classes: NDArray[Any], origin: str = "y") -> None:
         )
 
 
+def require_usable(
+    likelihood: AnyLikelihood, weights: FloatArray, instead: str, name: str
+) -> None:
+    """Raise if a likelihood needs another inference, or no sample weights (n,).
+
+    `instead` names likelihoods for the class of that name; it is empty if the class has
+    variational inference.
+    """
+    if isinstance(likelihood, VariationalLikelihood) and instead:
+        raise ValueError(
+            f"{likelihood!r} needs variational inference, which PatchGPClassifier has "
+            f"and {name} has not: use likelihood={instead}."
+        )
+    if isinstance(likelihood, LinkLikelihood) and (weights != 1.0).any():
+        raise ValueError(
+            f"{likelihood!r} takes no sample weights other than 0 and 1: use "
+            "likelihood='dirichlet' or 'gaussian'."
+        )
+
+
 def codes_of(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
     """Return the index of each label in sorted classes; raise if one is missing."""
     known = np.isin(labels, classes)

@@ -227,7 +227,13 @@ class NystromCompletedGP(GPClassifier):
         self.verbose = verbose
 
     @public_fit
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
         """Fit the latent functions, and calibrate the probabilities.
 
         Parameters
@@ -238,13 +244,17 @@ class NystromCompletedGP(GPClassifier):
             Labels.
         sample_weight : array-like of shape (n,), default=None
             A weight of 2 is the same as two equal samples, 0 the same as none.
+        groups : array-like of shape (n,), default=None
+            Samples with the same value are left out together, such as versions of an
+            image or images of a patient: in the choice of the noise, in left-out
+            predictions and in calibration. See :ref:`groups`.
 
         Returns
         -------
         self : object
             The fitted estimator.
         """
-        return self._fit_first(X, y, sample_weight)
+        return self._fit_first(X, y, sample_weight, groups=groups)
 
     @public_fit
     def partial_fit(
@@ -289,6 +299,9 @@ class NystromCompletedGP(GPClassifier):
         y: Any,
         sample_weight: ArrayLike | None,
         classes: NDArray[Any] | None = None,
+        groups: ArrayLike | None = None,
     ) -> Self:
-        data = self._read_labels(X, y, sample_weight, classes, keeps_rows=False)
+        data = self._read_labels(
+            X, y, sample_weight, classes, groups=groups, keeps_rows=False
+        )
         return self._fit_as(plan_landmark_fit(data, self._label_models))

@@ -205,7 +205,13 @@ class NystromCompletedGPRegressor(GPRegressor):
         self.verbose = verbose
 
     @public_fit
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
         """Fit the latent function of each output.
 
         Parameters
@@ -216,13 +222,17 @@ class NystromCompletedGPRegressor(GPRegressor):
             Targets.
         sample_weight : array-like of shape (n,), default=None
             A weight of 2 is the same as two equal samples, 0 the same as none.
+        groups : array-like of shape (n,), default=None
+            Samples with the same value are left out together, such as versions of an
+            image or images of a patient: in the choice of the noise, in left-out
+            predictions and in calibration. See :ref:`groups`.
 
         Returns
         -------
         self : object
             The fitted estimator.
         """
-        data = self._read_targets(X, y, sample_weight, keeps_rows=False)
+        data = self._read_targets(X, y, sample_weight, groups=groups, keeps_rows=False)
         return self._fit_as(plan_landmark_fit(data))
 
     @public_fit

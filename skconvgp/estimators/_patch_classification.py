@@ -324,7 +324,13 @@ class PatchGPClassifier(GPClassifier):
         return max(1, self.fit_report_.iterations)
 
     @public_fit
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
         """Fit the latent functions, and calibrate the probabilities.
 
         Parameters
@@ -336,13 +342,17 @@ class PatchGPClassifier(GPClassifier):
         sample_weight : array-like of shape (n,), default=None
             A weight of 2 is the same as two equal samples, 0 the same as none; with
             variational inference by batches nearly so.
+        groups : array-like of shape (n,), default=None
+            Samples with the same value are left out together, such as versions of an
+            image or images of a patient: in the choice of the noise, in left-out
+            predictions and in calibration. See :ref:`groups`.
 
         Returns
         -------
         self : object
             The fitted estimator.
         """
-        return self._fit_first(X, y, sample_weight)
+        return self._fit_first(X, y, sample_weight, groups=groups)
 
     @available_if(has_closed_form)  # type: ignore[untyped-decorator]
     @public_fit
@@ -390,8 +400,11 @@ class PatchGPClassifier(GPClassifier):
         y: Any,
         sample_weight: ArrayLike | None,
         classes: NDArray[Any] | None = None,
+        groups: ArrayLike | None = None,
     ) -> Self:
-        data = self._read_labels(X, y, sample_weight, classes, keeps_rows=False)
+        data = self._read_labels(
+            X, y, sample_weight, classes, groups=groups, keeps_rows=False
+        )
         n_classes = len(self.classes_)
         variational = read_variational(data.settings, self.likelihood_, n_classes)
         return self._fit_as(plan_patch_fit(data, variational))

@@ -12,6 +12,7 @@ from skconvgp._typing import FloatArray
 from skconvgp.estimators._doors import Samples, Training, read_training
 from skconvgp.estimators._fitting import FitData, PlannedFit
 from skconvgp.estimators._gp import CALIBRATION, BaseGP
+from skconvgp.estimators._groups import require_groups_known
 from skconvgp.estimators._intervals import LeftOutErrors
 from skconvgp.estimators._targets import (
     in_units,
@@ -299,13 +300,14 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         y: Any,
         sample_weight: ArrayLike | None,
         *,
+        groups: ArrayLike | None = None,
         keeps_rows: bool = True,
     ) -> FitData:
         """Return what a fit reads: targets of one or several outputs, scaled.
 
         Parameters
         ----------
-        X, y, sample_weight : array-like
+        X, y, sample_weight, groups : array-like
             As in `fit`.
         keeps_rows : bool, default=True
             Whether a fitted model keeps all training inputs.
@@ -318,10 +320,13 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
             X,
             y,
             sample_weight,
+            groups=groups,
             keeps_rows=keeps_rows,
             multi_output=True,
             y_numeric=True,
         )
+        if groups is not None:
+            require_groups_known(settings, None, has_models=False)
         self.image_shape_ = samples.image_shape
         self.y_mean_, self.y_scale_ = scale_targets(
             target_columns(samples.y), samples.weights, is_scaled=is_scaled
@@ -350,7 +355,8 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         scaled = in_units(columns, self.y_mean_, self.y_scale_)
         require_range(scaled, settings.solve_dtype, is_first=earlier is None)
         is_informed = was_informed or bool(is_varied.any())
-        problem = Problem(samples.rows, scaled, samples.weights, self.y_scale_)
+        given = samples.rows, scaled, samples.weights, self.y_scale_
+        problem = Problem(*given, groups=samples.groups)
         is_single = samples.y.ndim == 1
         training = replace(
             samples.training, is_informed=is_informed, is_single=is_single

@@ -16,9 +16,13 @@ BLOCK = 2**15  # values that are read at a time
 LARGEST_SHARE, LEAST = 0.5, 10
 # Tables of few values repeat rows anyway: share of different ones among samples so far.
 LEAST_DIFFERENT = 0.5
-# An image is a near copy of one at less than this distance, as a share of the usual
-# one. So many images are compared with all, and such a share of near copies is told.
-NEAR, N_COMPARED, LEAST_NEAR = 0.1, 256, 0.05
+# An image has near copies if j others are at less than this share of the usual
+# distance, and the 2 j-th is much further away, by this factor of squares: images that
+# vary in few ways are near others, too, but without such a gap. So many images are
+# compared, and such a share of them is told.
+NEAR, GAP, N_COMPARED, LEAST_NEAR = 0.1, 10.0, 256, 0.2
+RANKS = 2 ** np.arange(7)  # j
+ROWS = 4096  # images that are compared at a time
 
 
 def marks_of(rows: NDArray[Any], y: NDArray[Any]) -> NDArray[np.uint64]:
@@ -47,7 +51,8 @@ def warn_of_near_copies(rows: NDArray[Any], own: NDArray[np.intp]) -> None:
         f"less than {NEAR:g} of the usual distance, such as a version of the same "
         "image. Predicted from that one when they are left out, they make the choice "
         "of noise and weights, left-out predictions and calibration too confident. "
-        "Fit to one version of each image.",
+        "Pass `groups` to `fit`: an array with the same value for all versions of an "
+        "image.",
         UserWarning,
     )
 
@@ -62,19 +67,23 @@ def near_copies(rows: NDArray[Any], own: NDArray[np.intp]) -> tuple[int, int]:
     if n < 2 or largest == 0.0:
         return 0, n
     chosen = np.sort(np.random.RandomState(0).permutation(n)[:N_COMPARED])
-    centre = rows[chosen].mean(axis=0, dtype=np.float64) / largest
+    centre = (rows[chosen] / largest).mean(axis=0)
     some = (rows[chosen] / largest - centre).astype(np.float32)
-    squares, nearest, step = np.einsum("ij,ij->i", some, some), [], N_COMPARED
-    usual = []
-    for start in range(0, n, step):
-        part = (rows[start : start + step] / largest - centre).astype(np.float32)
+    squares, usual = np.einsum("ij,ij->i", some, some), []
+    nearest = np.full((len(chosen), 2 * RANKS[-1]), np.inf, dtype=np.float32)
+    for start in range(0, n, ROWS):
+        part = (rows[start : start + ROWS] / largest - centre).astype(np.float32)
         apart = squares[:, None] + np.einsum("ij,ij->i", part, part)
         apart -= 2.0 * some @ part.T
         usual.append(apart[:, :: max(1, n // N_COMPARED)])
-        is_own = own[chosen][:, None] == own[start : start + step]
-        nearest.append(np.where(is_own, np.inf, apart).min(axis=1))
+        is_own = own[chosen][:, None] == own[start : start + ROWS]
+        both = np.hstack([nearest, np.where(is_own, np.inf, apart)])
+        nearest = np.partition(both, nearest.shape[1] - 1)[:, : nearest.shape[1]]
+    nearest = np.sort(nearest).clip(min=0.0)
     limit = NEAR**2 * float(np.median(np.concatenate(usual, axis=1)))
-    return int((np.min(nearest, axis=0) < limit).sum()), len(chosen)
+    inner, outer = nearest[:, RANKS - 1], nearest[:, 2 * RANKS - 1]
+    is_near = (inner < limit) & (outer >= GAP * inner)
+    return int(is_near.any(axis=1).sum()), len(chosen)
 
 
 def _numbers(y: NDArray[Any]) -> NDArray[Any]:

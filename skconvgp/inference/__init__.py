@@ -3,7 +3,12 @@
 from skconvgp.inference._amplitude import choose_amplitude
 from skconvgp.inference._class_sums import ClassMoments, ClassSums, LabelCode
 from skconvgp.inference._draws import bootstrap_directions, pathwise_coefficients
-from skconvgp.inference._equal import FEWEST_INPUTS, EqualInputs, MergedSamples
+from skconvgp.inference._equal import (
+    FEWEST_INPUTS,
+    EqualInputs,
+    LeftOutBlocks,
+    MergedSamples,
+)
 from skconvgp.inference._evidence import (
     UNINFORMED,
     LeaveOneOut,
@@ -97,6 +102,7 @@ __all__ = [
     "LaplaceState",
     "LeaveOneOut",
     "LeftOut",
+    "LeftOutBlocks",
     "MergedSamples",
     "NaturalPosterior",
     "OneLatentState",

@@ -1,7 +1,7 @@
 """Samples that leave-one-out leaves out together (docs/adr/equal-inputs.md).
 
 Samples with equal inputs are, for a process, several observations of the same value of
-the function. Rows that were made of one image belong to it.
+the function. Rows that were made of one image belong to it. Users name further groups.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from skconvgp._tensors import int_range
 
-__all__ = ["FEWEST_INPUTS", "EqualInputs", "MergedSamples"]
+__all__ = ["FEWEST_INPUTS", "EqualInputs", "LeftOutBlocks", "MergedSamples"]
 
 # With fewer distinct inputs, a prediction of one from the others is chance: then only
 # single observations are left out, not whole inputs (docs/adr/equal-inputs.md).
@@ -34,11 +34,19 @@ class EqualInputs:
     n_versions: int = 1
     # Number of samples that were added before these, with inputs of their own.
     n_before: int = 0
+    # Group (n_images,) of each image, from 0 on; images of equal inputs share theirs.
+    # None: each image is left out without others, but those with equal inputs.
+    groups: Tensor | None = None
 
     @classmethod
     def none_of(cls, samples: Tensor) -> EqualInputs:
         """Return an object that says that no two of the samples (n, ...) are equal."""
         return cls(int_range(len(samples), samples.device))
+
+    @classmethod
+    def numbered(cls, of: Tensor) -> EqualInputs:
+        """Return the equal inputs of samples (n,) that share numbers of any kind."""
+        return cls(_numbered(of))
 
     @cached_property
     def n_inputs(self) -> int:
@@ -52,7 +60,8 @@ class EqualInputs:
 
     def to(self, device: torch.device) -> EqualInputs:
         """Return the same on a device."""
-        return replace(self, of=self.of.to(device))
+        groups = None if self.groups is None else self.groups.to(device)
+        return replace(self, of=self.of.to(device), groups=groups)
 
     @property
     def n_images(self) -> int:
@@ -61,8 +70,36 @@ class EqualInputs:
 
     @property
     def left_out_with(self) -> Tensor:
-        """Number (n,) that samples share which are left out together."""
-        return self.of
+        """Number (n_images,) that images share which are left out together."""
+        return self.of[: self.n_images] if self.groups is None else self.groups
+
+    @property
+    def input_groups(self) -> Tensor | None:
+        """Group (m,) of each input of images; None without groups."""
+        return None if self.groups is None else self.groups[self.first()]
+
+    @property
+    def has_blocks(self) -> bool:
+        """Whether several inputs are left out together."""
+        return self.n_versions > 1 or self.groups is not None
+
+    def with_groups(self, groups: Tensor) -> EqualInputs:
+        """Return it with groups (n_images,) of images, numbered in any way.
+
+        Groups that share an input become one. If each group is one input then, the
+        groups say nothing new.
+        """
+        of, known = _numbered(self.of[: self.n_images]), None
+        groups = _numbered(groups)
+        while known is None or not torch.equal(groups, known):
+            known = groups
+            for shared in (of, known):  # the least group that each of these has
+                least = torch.full_like(shared, len(shared))
+                groups = least.scatter_reduce(0, shared, groups, "amin")[shared]
+        groups = _numbered(groups)
+        n_inputs = int(of.max()) + 1
+        is_new = int(groups.max()) + 1 < n_inputs
+        return replace(self, groups=groups if is_new else None)
 
     @cached_property
     def n_left_out(self) -> int:
@@ -79,9 +116,29 @@ class EqualInputs:
             images = (sizes == size).nonzero()[:, 0]
             yield images, each[images][is_new[images]].reshape(-1, size)
 
+    def blocks(self) -> Iterator[LeftOutBlocks]:
+        """Yield images that are left out with equally many distinct inputs."""
+        if self.groups is None:
+            for images, members in self.versions():
+                which = int_range(len(images), images.device)
+                yield LeftOutBlocks(images, which, members)
+            return
+        # Pairs of a group and an input that it has, each once, in the order of groups.
+        of_rows = self.groups.repeat(self.n_versions)
+        pairs = torch.unique(of_rows * self.n_inputs + self.of)
+        owner, inputs = pairs // self.n_inputs, pairs % self.n_inputs
+        sizes = owner.bincount()
+        for size in sorted(set(sizes.tolist())):
+            is_size = sizes == size
+            images = is_size[self.groups].nonzero()[:, 0]
+            which = (is_size.cumsum(0) - 1)[self.groups[images]]
+            yield LeftOutBlocks(images, which, inputs[is_size[owner]].reshape(-1, size))
+
     def take(self, indices: Tensor) -> EqualInputs:
         """Return the equal inputs among the samples at these indices."""
-        return EqualInputs(_numbered(self.of[indices]), n_before=self.n_before)
+        groups = None if self.groups is None else _numbered(self.groups[indices])
+        of = _numbered(self.of[indices])
+        return EqualInputs(of, n_before=self.n_before, groups=groups)
 
     def first(self) -> Tensor:
         """Return the index (m,) of the first sample with each input."""
@@ -103,14 +160,17 @@ class EqualInputs:
 
         It is 0 if whole inputs are left out. If there are fewer than `FEWEST_INPUTS`,
         only one unit of the weight of the sample is left out, and the others stay. With
-        further versions of images, an image is always left out as a whole.
+        further versions of images, or groups, these are always left out as a whole.
         """
-        if self.n_versions > 1 or not self.are_few:
+        if self.has_blocks or not self.are_few:
             return torch.zeros_like(weights)
         return self.sum(weights)[self.of] - weights.clamp(max=1.0)
 
     def removed(self, weights: Tensor) -> Tensor:
-        """Return the weight (n_images,) that leaves when a sample is left out."""
+        """Return the weight (n_images,) of a sample that leaves when it is left out.
+
+        It does not count other samples of its group.
+        """
         totals = self.sum(weights)
         if self.n_versions == 1:
             return totals[self.of] - self.staying(weights)
@@ -124,9 +184,14 @@ class EqualInputs:
 
         Sample weights and class codes are (n,).
         """
+        n_codes = int(codes.max()) + 1
+        if self.groups is not None:
+            of_rows = self.groups.repeat(self.n_versions)
+            own = _numbered(of_rows * n_codes + codes.to(self.of))
+            return own.bincount(weights)[own][: self.n_images]
         if self.n_versions == 1 and self.are_few:
             return weights.clamp(max=1.0)
-        own = self.of * (int(codes.max()) + 1) + codes.to(self.of)
+        own = self.of * n_codes + codes.to(self.of)
         return replace(self, of=_numbered(own)).removed(weights)
 
     def leaving(self, values: Tensor, weights: Tensor) -> Tensor:
@@ -149,6 +214,29 @@ class EqualInputs:
         mean = self.sum(targets * weights[:, None]) / total[:, None]
         scatter = self.sum((targets - mean[self.of]).square() * weights[:, None])
         return MergedSamples(mean, total, scatter)
+
+
+@dataclass(frozen=True)
+class LeftOutBlocks:
+    """Images that are left out in blocks of equally many distinct inputs."""
+
+    images: Tensor  # (q,)
+    which: Tensor  # (q,), the block that each of them is left out with
+    members: Tensor  # (b, s), inputs of the blocks
+
+    def of_images(self, is_wanted: Tensor) -> LeftOutBlocks:
+        """Return the blocks of those images that are wanted (n_images,)."""
+        chosen = is_wanted[self.images]
+        used, which = torch.unique(self.which[chosen], return_inverse=True)
+        return LeftOutBlocks(self.images[chosen], which, self.members[used])
+
+    def split(self, n_blocks: int) -> Iterator[LeftOutBlocks]:
+        """Yield parts of at most so many blocks."""
+        for start in range(0, len(self.members), n_blocks):
+            is_here = (self.which >= start) & (self.which < start + n_blocks)
+            which = self.which[is_here] - start
+            members = self.members[start : start + n_blocks]
+            yield LeftOutBlocks(self.images[is_here], which, members)
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from skconvgp.linalg import (
     cholesky_solve,
     half_solve,
     shifted_cholesky_,
+    symmetric_eigen,
 )
 
 __all__ = [
@@ -149,13 +150,17 @@ def feature_leave_one_out(
     noise: Tensor,
     weights: Tensor,
     posterior: FeaturePosterior,
+    groups: Tensor | None = None,
 ) -> LeaveOneOut:
     """Return the prediction of each target when its whole sample is left out.
 
     The samples, given as in `sum_features`, may be any subset of the samples of the
     posterior. Samples with equal inputs are left out together if each is given their
-    total weight and mean target.
+    total weight and mean target. All samples of a group (n,) are left out together;
+    then those of a group must all be given, and no two have equal inputs.
     """
+    if groups is not None:
+        return _feature_groups_out(features, targets, noise, weights, posterior, groups)
     precision = weights / noise
     dual = (targets - features @ posterior.mean) * precision[:, None]
     leverage = torch.cat(
@@ -169,3 +174,38 @@ def feature_leave_one_out(
     share = (precision * leverage).clamp(max=1.0 - torch.finfo(precision.dtype).eps)
     inverse_diag = precision * (1.0 - share)
     return leave_one_out(targets, dual, inverse_diag, noise, weights)
+
+
+def _feature_groups_out(
+    features: Tensor,
+    targets: Tensor,
+    noise: Tensor,
+    weights: Tensor,
+    posterior: FeaturePosterior,
+    groups: Tensor,
+) -> LeaveOneOut:
+    r"""Return predictions of samples without their groups; see `feature_leave_one_out`.
+
+    The block of M^-1 of a group is :math:`D^{-1/2} (I - H) D^{-1/2}` with
+    :math:`H = D^{-1/2} F P F^T D^{-1/2}` and the posterior covariance P of the
+    coefficients.
+    """
+    root = (weights / noise).sqrt()
+    errors = (targets - features @ posterior.mean) * root[:, None]
+    mean, var = torch.empty_like(targets), torch.empty_like(root)
+    own: Tensor = torch.unique(groups, return_inverse=True)[1]
+    sizes = own.bincount()
+    order = own.argsort(stable=True)
+    for size in sorted(set(sizes.tolist())):
+        blocks = order[sizes[own[order]] == size].reshape(-1, size)
+        for rows in torch.split(blocks, max(1, ROWS // size)):
+            scaled = features[rows.flatten()] * root[rows.flatten(), None]
+            half = posterior.half(scaled).reshape(-1, *rows.shape).movedim(1, 0)
+            shares, vectors = symmetric_eigen(half.mT @ half)
+            # By rounding a share may reach 1.
+            kept = 1.0 - shares.clamp(max=1.0 - torch.finfo(shares.dtype).eps)
+            inverse = (vectors / kept[:, None]) @ vectors.mT
+            mean[rows] = targets[rows] - inverse @ errors[rows] / root[rows, None]
+            var[rows] = inverse.diagonal(dim1=1, dim2=2) / root[rows].square()
+    single = noise / weights.clamp(max=1.0) - noise / weights
+    return LeaveOneOut(mean, var + single)

@@ -23,7 +23,7 @@ from skconvgp.inference._features import (
     sum_features,
 )
 from skconvgp.inference._spectrum import Spectrum
-from skconvgp.inference._versions import images_out
+from skconvgp.inference._versions import Blocks, images_out
 from skconvgp.linalg import eigen_with_rounding, symmetric_eigen
 
 __all__ = [
@@ -155,6 +155,7 @@ def select_fitc_noise(
     if inputs.n_inputs < len(features):
         first = inputs.first()
         features, residual = features[first], residual[first]
+    groups = inputs.input_groups
 
     @cache
     def score(noise: float) -> float:
@@ -167,7 +168,7 @@ def select_fitc_noise(
         if criterion == "evidence":
             return float(evidence.sum())
         loo = feature_leave_one_out(
-            features, data.targets, unit, data.weights, posterior
+            features, data.targets, unit, data.weights, posterior, groups
         )
         return float(log_density(data, loo, scale).sum())
 
@@ -196,7 +197,7 @@ class _Samples:
 
     @cached_property
     def judged(self) -> MergedSamples:
-        """Samples to predict by leave-one-out: merged inputs, or each image once."""
+        """Samples to predict by leave-one-out: merged inputs, or images of versions."""
         n, n_versions = self.inputs.n_images, self.inputs.n_versions
         if n_versions == 1:
             return self.merged
@@ -212,7 +213,7 @@ class _Samples:
         It is called with indices of noises and M^-1 Y (b, m, k) of the merged inputs.
         """
         data, inputs = self.merged, self.inputs
-        if inputs.n_versions == 1:
+        if not inputs.has_blocks:
             diags = spectrum.inverse_diags(noises) * data.weights[:, None]
 
             def at(some: slice, duals: Tensor) -> LeaveOneOut:
@@ -220,25 +221,39 @@ class _Samples:
                 return leave_one_out(data.targets, duals, diag, noise, data.weights)
 
             return at
-        root = data.weights.sqrt()
-        groups = [
-            (images, members, spectrum.inverse_blocks(members, noises))
-            for images, members in inputs.versions()
-        ]
+        root, every = data.weights.sqrt(), list(inputs.blocks())
+        # For all noises at once if there is room, so that vectors are read once.
+        n_values = sum(one.members.numel() * one.members.shape[1] for one in every)
+        at_once: list[Tensor] = []
+        if n_values * len(noises) <= max(len(root) ** 2, PIECE):
+            at_once = [spectrum.inverse_blocks(one.members, noises) for one in every]
+        # Of images in groups, one stands for all that have its input.
+        first = inputs.first() if inputs.n_versions == 1 else slice(None)
+
+        def blocks_at(i: int) -> Iterator[Blocks]:
+            for place, left in enumerate(every):
+                part = root[left.members]
+                if at_once:
+                    block = at_once[place][..., i]
+                else:
+                    one = noises[i : i + 1]
+                    block = spectrum.inverse_blocks(left.members, one)[..., 0]
+                yield left, block * part[:, :, None] * part[:, None]
 
         def whole_at(some: slice, duals: Tensor) -> LeaveOneOut:
-            found = []
-            for i, dual in zip(range(some.start, some.stop), duals, strict=True):
-                blocks = (
-                    (images, members, block[..., i] * part[:, :, None] * part[:, None])
-                    for images, members, block in groups
-                    for part in (root[members],)
+            found = [
+                images_out(
+                    data.targets,
+                    dual,
+                    self.weights,
+                    inputs,
+                    blocks_at(i),
+                    float(noises[i]),
                 )
-                noise = float(noises[i])
-                found.append(
-                    images_out(data.targets, dual, self.weights, inputs, blocks, noise)
-                )
-            means, variances = ([one.mean for one in found], [one.var for one in found])
+                for i, dual in zip(range(some.start, some.stop), duals, strict=True)
+            ]
+            means = [one.mean[first] for one in found]
+            variances = [one.var[first] for one in found]
             return LeaveOneOut(torch.stack(means), torch.stack(variances))
 
         return whole_at

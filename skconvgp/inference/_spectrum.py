@@ -11,6 +11,7 @@ from skconvgp._threads import threads_for
 __all__ = ["Spectrum"]
 
 ROWS = 4096  # rows of eigenvectors that are multiplied at a time
+LARGEST_BY_ENTRY = 8  # blocks whose entries are computed one after the other
 COLUMNS = 64  # columns that the eigenvectors are multiplied with at a time
 
 
@@ -50,6 +51,10 @@ class Spectrum:
         n_groups, size = members.shape
         blocks = noises.new_empty(n_groups, size, size, len(noises))
         inverses = self.inverses(noises)
+        if size > LARGEST_BY_ENTRY:
+            for block, rows in zip(blocks, members, strict=True):
+                self._fill(block, self.vectors[rows], inverses, noises)
+            return blocks
         for i in range(size):
             for j in range(i + 1):
                 one, other = members[:, i], members[:, j]
@@ -57,6 +62,19 @@ class Spectrum:
                 entries += self._outside(one, other) / noises
                 blocks[:, i, j] = blocks[:, j, i] = entries
         return blocks
+
+    def _fill(
+        self, block: Tensor, vectors: Tensor, inverses: Tensor, noises: Tensor
+    ) -> None:
+        """Compute a block (s, s, m) of the inverses, given the vectors (s, r)."""
+        outside = torch.zeros_like(block[..., 0])
+        if self.n_zeros:
+            outside = torch.eye(len(block), dtype=block.dtype, device=block.device)
+            outside -= vectors @ vectors.mT
+        for i, inverse in enumerate(inverses.mT):
+            with threads_for(block[..., 0].numel() * len(inverse)):
+                block[..., i] = (vectors * inverse) @ vectors.mT
+            block[..., i] += outside / noises[i]
 
     def _squares(self, factors: Tensor) -> Tensor:
         """Return the diagonals (n, m) of V diag(f) V^T."""

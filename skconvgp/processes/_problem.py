@@ -31,6 +31,7 @@ class Problem:
     codes: NDArray[Any] | None = None  # (n,), class codes
     n_versions: int = 1  # how many rows each sample is, as in `EqualInputs`
     n_before: int = 0  # number of samples that were fitted before
+    groups: NDArray[Any] | None = None  # (n_samples,), as in `EqualInputs`
 
     @classmethod
     def unlabelled(cls, rows: NDArray[Any], labels: Any = None) -> Self:
@@ -51,7 +52,10 @@ class Problem:
     def inputs(self) -> EqualInputs:
         """Which rows have equal inputs, and which are versions of one sample."""
         inputs = equal_inputs(self.rows, self.n_versions)
-        return replace(inputs, n_before=self.n_before)
+        inputs = replace(inputs, n_before=self.n_before)
+        if self.groups is None:
+            return inputs
+        return inputs.with_groups(rows_to_tensor(self.groups))
 
     @property
     def n_samples(self) -> int:
@@ -111,6 +115,7 @@ class Problem:
             self.weights[indices],
             self.scale,
             None if self.codes is None else self.codes[indices],
+            groups=None if self.groups is None else self.groups[indices],
         )
 
 
@@ -152,6 +157,7 @@ class Model:
     n_versions: int = 1  # how many rows each sample is, as in `EqualInputs`
     # (k,), factor of the deviations of each function; None for 1.
     deviation_factors: FloatArray | None = None
+    has_groups: bool = False  # which are left out as a whole
 
     @property
     def function_variances(self) -> FloatArray:
@@ -202,6 +208,7 @@ class Model:
             amplitudes,
             None,
             problem.n_versions,
+            has_groups=problem.inputs.groups is not None,
         )
         if evidence is None:
             return model

@@ -149,7 +149,7 @@ def fit_exact(
     }
     keeps_left_out = keeps_left_out and not is_iterative
     inverse_diag = None
-    if keeps_left_out and problem.n_versions == 1:
+    if keeps_left_out and not problem.inputs.has_blocks:
         del gram  # its memory is reused for columns of the inverse
         inverse_diag = inverse_diag_by_input(solver, state, problem.inputs)
     solve_seconds = clock(device) - start
@@ -170,7 +170,9 @@ def fit_exact(
         report["residual"],
     )
     left_out = SolvedLeftOut(
-        to_numpy(problem.inputs.of), has_labels=problem.codes is not None
+        to_numpy(problem.inputs.of),
+        None if problem.inputs.groups is None else to_numpy(problem.inputs.groups),
+        has_labels=problem.codes is not None,
     )
     process = Process(model, basis.after_fit(), posterior, left_out)
     if keeps_left_out:

@@ -18,14 +18,16 @@ EVERY = slice(None)  # each sample has a row of its own
 
 
 def taken(value: Any, indices: Any) -> Any:
-    """Return a dataclass of tensors with some of their rows."""
-    parts = {one.name: getattr(value, one.name)[indices] for one in fields(value)}
+    """Return a dataclass of tensors, or None, with some of their rows."""
+    held = {one.name: getattr(value, one.name) for one in fields(value)}
+    parts = {name: one[indices] for name, one in held.items() if one is not None}
     return replace(value, **parts)
 
 
 def joined(one: Any, other: Any) -> Any:
-    """Return a dataclass of tensors with the rows of two."""
-    names = [field.name for field in fields(one)]
+    """Return a dataclass of tensors, or None, with the rows of two."""
+    held = [field.name for field in fields(one)]
+    names = [name for name in held if getattr(one, name) is not None]
     pairs = {name: [getattr(part, name) for part in (one, other)] for name in names}
     return replace(one, **{name: torch.cat(pair) for name, pair in pairs.items()})
 

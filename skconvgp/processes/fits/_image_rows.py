@@ -115,7 +115,7 @@ class ImageReading:
             source, unit, explained = _unit_of(source, images.rows[few], weights, run)
         else:
             unit, explained = before.model.mean_diag, 1.0
-        kept = np.sort(order[:KEPT_IMAGES])
+        kept = images.kept(order, KEPT_IMAGES)
         reader = ImageFeatures(source, unit, variance, run)
         of_classes = _class_weights(images, problem, device) if has_labels else None
         totals, features = _read(images, data, of_classes, kept, source, run)
@@ -191,7 +191,9 @@ class ImageReading:
         judged = self.totals, self.rows.features, data
         if self.keeps_all:
             judged = *in_few_coordinates(*judged), data
-        return search_noise(*judged, criterion, amplitude)
+        groups = self.subset.groups
+        own = None if groups is None else to_tensor(groups, self.device)
+        return search_noise(*judged, criterion, amplitude, own)
 
     def labelled(self) -> LabelledRows:
         """Return the images, with each label that they have, for an amplitude."""

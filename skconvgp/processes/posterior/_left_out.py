@@ -81,7 +81,7 @@ def left_out_of(
     return leave_one_unit_out(loo, y[indices], mean, model.noise, totals, staying)
 
 
-def left_out_with_versions(
+def left_out_in_blocks(
     model: Model,
     dual: FloatArray,
     inputs: EqualInputs,
@@ -90,7 +90,7 @@ def left_out_with_versions(
     indices: Tensor,
     dtype: torch.dtype,
 ) -> LeaveOneOut:
-    """Return leave-one-out predictions of images, all their versions left out.
+    """Return leave-one-out predictions of images, all versions or groups left out.
 
     Arguments are as in `left_out_of`, and `dtype` is the precision of the solves.
     """
@@ -102,26 +102,21 @@ def left_out_with_versions(
     is_wanted[indices] = True
 
     def blocks() -> Iterator[Blocks]:
-        for same_size, members in inputs.versions():
-            size, wanted = members.shape[1], is_wanted[same_size]
-            n_images = max(1, BLOCK // size)
-            for images, group in zip(
-                torch.split(same_size[wanted], n_images),
-                torch.split(members[wanted], n_images),
-                strict=True,
-            ):
-                columns = (inputs.of[:, None] == group.flatten()).to(y)
+        for same_size in inputs.blocks():
+            size = same_size.members.shape[1]
+            for left in same_size.of_images(is_wanted).split(max(1, BLOCK // size)):
+                columns = (inputs.of[:, None] == left.members.flatten()).to(y)
                 # A block is E^T M^-1 E, with the columns of E, (n, size).
-                left = columns
+                one = columns
                 if isinstance(solver, IterativeSolver):
-                    right = solver.solve(state, columns).value
+                    other = solver.solve(state, columns).value
                 else:
-                    left = right = solver.half_solve(state, columns)
-                left, right = (
-                    half.reshape(-1, len(group), size).movedim(1, 0)
-                    for half in (left, right)
+                    one = other = solver.half_solve(state, columns)
+                one, other = (
+                    half.reshape(-1, len(left.members), size).movedim(1, 0)
+                    for half in (one, other)
                 )
-                yield images, group, left.mT @ right
+                yield left, one.mT @ other
 
     merged = inputs.merge(y, weights).targets
     dual_sums, noise = inputs.sum(alpha), model.noise

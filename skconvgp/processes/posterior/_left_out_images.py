@@ -29,6 +29,7 @@ from skconvgp.processes.fits._feature_rows import FeatureRows, Observed
 from skconvgp.processes.posterior._coefficients import coefficients_of
 from skconvgp.processes.posterior._solutions import LeavesOut, solution_of
 
+AT_ONCE = 256  # images of groups, about
 LEAST_SHARE = 1e-12  # of a weight; less is rounding of a difference
 
 
@@ -39,6 +40,7 @@ class PatchImages:
     rows: NDArray[np.floating]  # (m, d), the images
     samples: NDArray[np.intp]  # (s,), indices of samples, in increasing order
     of: NDArray[np.intp]  # (s,), which image each of these samples shows
+    groups: NDArray[np.intp] | None = None  # (m,), of images that are left out together
 
     @classmethod
     def of_problem(cls, problem: Problem) -> Self:
@@ -46,7 +48,9 @@ class PatchImages:
         inputs, rows = problem.inputs, problem.rows
         if inputs.n_inputs < len(rows):
             rows = rows[to_numpy(inputs.first())]
-        return cls(rows, np.arange(len(problem.rows)), to_numpy(inputs.of))
+        groups = inputs.input_groups
+        known = None if groups is None else to_numpy(groups)
+        return cls(rows, np.arange(len(problem.rows)), to_numpy(inputs.of), known)
 
     def take(self, images: NDArray[np.intp]) -> Self:
         """Return some of the images, with all samples that show them."""
@@ -54,7 +58,8 @@ class PatchImages:
         position[images] = np.arange(len(images))
         is_shown = position[self.of] >= 0
         of = position[self.of[is_shown]]
-        return type(self)(self.rows[images], self.samples[is_shown], of)
+        groups = None if self.groups is None else self.groups[images]
+        return type(self)(self.rows[images], self.samples[is_shown], of, groups)
 
     def join(self, other: Self) -> Self:
         """Return the images of both; images of the other follow."""
@@ -78,7 +83,34 @@ class PatchImages:
 
     def inputs(self, device: torch.device) -> EqualInputs:
         """Return which of the samples have equal inputs."""
-        return EqualInputs(to_tensor(self.of, device))
+        inputs = EqualInputs(to_tensor(self.of, device))
+        if self.groups is None:
+            return inputs
+        return replace(inputs, groups=to_tensor(self.groups[self.of], device))
+
+    def kept(self, order: NDArray[np.intp], n_most: int) -> NDArray[np.intp]:
+        """Return the first images of a random order, with groups as a whole.
+
+        If the first group has more than so many images it is kept alone.
+        """
+        if self.groups is None:
+            return np.sort(order[:n_most])
+        groups = self.groups[order]
+        _, first, own = np.unique(groups, return_index=True, return_inverse=True)
+        # Groups in the order of their first images.
+        ranks = first.argsort().argsort()[own.ravel()]
+        sizes = np.bincount(ranks)
+        n_groups = max(1, int(np.searchsorted(sizes.cumsum(), n_most, side="right")))
+        return np.sort(order[ranks < n_groups])
+
+    def parts(self) -> list[NDArray[np.intp]]:
+        """Return indices of images in parts that have groups as a whole."""
+        groups = np.zeros(0) if self.groups is None else self.groups
+        order = np.argsort(groups, kind="stable")
+        new = np.flatnonzero(np.diff(groups[order])) + 1
+        # The last group that begins in a block of images ends its part.
+        ends = [new[new <= stop][-1:] for stop in range(AT_ONCE, len(order), AT_ONCE)]
+        return np.split(order, np.unique(np.concatenate([new[:0], *ends])))
 
     def observed(
         self,
@@ -212,13 +244,24 @@ class ImageFeatures:
         codes = labels.codes if isinstance(labels, CodedLabels) else None
         observed = images.observed(model, codes, self.run.config.device)
         leaving, found = solution.leaving(observed), []
-        for part, block in self.source.blocks(images.rows, self.run, "leave out"):
+        for part, block in self._blocks(images):
             of_part = None if known is None else known[part]
             rows = self.rows(block.to(torch.float64), images.rows[part], of_part)
             at_rows = solution.at_rows(rows, leaving, part)
             found.append((*at_rows, rows.residual_diag))
         mean, var, residual_diag = map(torch.cat, zip(*found, strict=True))
+        if images.groups is not None:
+            back = np.argsort(np.concatenate(images.parts()))
+            mean, var, residual_diag = mean[back], var[back], residual_diag[back]
         return solution.left_out((mean, var), residual_diag, leaving, observed.of)
+
+    def _blocks(self, images: PatchImages) -> Iterator[tuple[Any, Tensor]]:
+        """Yield features of images, a part at a time, with groups as a whole."""
+        if images.groups is None:
+            yield from self.source.blocks(images.rows, self.run, "leave out")
+            return
+        for part in images.parts():
+            yield part, self.source.features(images.rows[part], self.run)
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from skconvgp._tensors import int_range
 from skconvgp._typing import FloatArray
 from skconvgp.engine import freeze, thaw, to_numpy, to_tensor
 from skconvgp.inference import (
+    EqualInputs,
     FeaturePosterior,
     FeatureSums,
     LeaveOneOut,
@@ -34,6 +36,9 @@ class Leaving:
     whole_targets: Tensor  # (m, k), mean target of all samples with the input of a row
     totals: Tensor  # (m,), their total weight
     staying: Tensor  # (s,), as in `Observed`
+    # Numbers (m,) of the group and of the input of each row; None without groups.
+    groups: Tensor | None = None
+    row_inputs: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -110,22 +115,45 @@ class Shared:
         """Return targets and weights of samples and of the inputs of rows."""
         inputs = observed.inputs
         whole = inputs.merge(observed.targets, observed.weights)
+        groups, row_inputs = inputs.input_groups, None
+        if groups is not None:
+            row_inputs = int_range(len(groups), groups.device)
         if observed.of is EVERY:
             whole = whole.take(inputs.of)
-        return Leaving(observed.targets, whole.targets, whole.weights, observed.staying)
+            if groups is not None:
+                groups, row_inputs = groups[inputs.of], inputs.of
+        own = observed.targets, whole.targets, whole.weights, observed.staying
+        return Leaving(*own, groups, row_inputs)
 
     def at_rows(
         self, rows: FeatureRows, leaving: Leaving, part: slice = EVERY
     ) -> tuple[Tensor, Tensor]:
-        """Return predictions (b, k) and (b,) of rows without all of their samples."""
-        loo = feature_leave_one_out(
+        """Return predictions (b, k) and (b,) of rows without all of their samples.
+
+        The part has all rows of a group, or none.
+        """
+        given = (
             rows.features,
             leaving.whole_targets[part],
             unit_noise(rows.residual_diag, self.noise, self.variance),
             leaving.totals[part],
-            self.posterior,
         )
-        return loo.mean, loo.var
+        if leaving.groups is None or leaving.row_inputs is None:
+            loo = feature_leave_one_out(*given, self.posterior)
+            return loo.mean, loo.var
+        # Rows of equal inputs are one sample of all their weight.
+        inputs = EqualInputs.numbered(leaving.row_inputs[part])
+        first = inputs.first()
+        features, targets, noise, totals = (value[first] for value in given)
+        loo = feature_leave_one_out(
+            features,
+            targets,
+            noise,
+            totals,
+            self.posterior,
+            leaving.groups[part][first],
+        )
+        return loo.mean[inputs.of], loo.var[inputs.of]
 
     def left_out(
         self,

@@ -48,8 +48,8 @@ from skconvgp.processes.posterior._drawing import (
 )
 from skconvgp.processes.posterior._left_out import (
     inverse_diag_by_input,
+    left_out_in_blocks,
     left_out_of,
-    left_out_with_versions,
 )
 from skconvgp.processes.posterior._posterior import Draws, Spread
 
@@ -194,6 +194,7 @@ class SolvedLeftOut:
     """Left-out predictions by solves with the Gram matrix, or kept ones."""
 
     inputs: NDArray[np.intp]  # (n,), the same index for equal inputs
+    groups: NDArray[np.intp] | None  # as in `EqualInputs`
     kept: tuple[FloatArray, FloatArray] | None = None  # means (n, k), variances (n,)
     has_labels: bool = False  # whether probabilities are calibrated on them
 
@@ -243,9 +244,9 @@ class SolvedLeftOut:
             solver, state = posterior.solver, posterior.state
             on_device = indices.to(placement.device)
             inputs = self._equal_inputs(process, placement.device)
-            if inputs.n_versions > 1:
+            if inputs.has_blocks:
                 dtype = run.config.solve_dtype
-                return self.with_versions(process, state, on_device, dtype)
+                return self.in_blocks(process, state, on_device, dtype)
             one_by_one = None if is_whole else on_device
             inverse_diag = inverse_diag_by_input(solver, state, inputs, one_by_one)
             loo = self.closed_form(process, inverse_diag, indices)
@@ -273,16 +274,16 @@ class SolvedLeftOut:
         loo = left_out_of(model, dual, inputs, inverse_diag, indices)
         return self._as_new(process, loo, indices)
 
-    def with_versions(
+    def in_blocks(
         self, process: Process, state: Any, indices: Tensor, dtype: torch.dtype
     ) -> LeaveOneOut:
-        """Return predictions of images (m,), all versions of each left out.
+        """Return predictions of images (m,), all versions or the group left out.
 
         The state of the solver and the indices are on one device.
         """
         inputs = self._equal_inputs(process, indices.device)
         model, dual, solver = process.model, process.dual, _solved(process).solver
-        loo = left_out_with_versions(model, dual, inputs, solver, state, indices, dtype)
+        loo = left_out_in_blocks(model, dual, inputs, solver, state, indices, dtype)
         return self._as_new(process, loo, indices)
 
     def keep(
@@ -290,12 +291,12 @@ class SolvedLeftOut:
     ) -> Self:
         """Return it with the predictions, while the factor is on a device.
 
-        `inverse_diag` (n,) is not needed of images with versions; `targets` have the
-        device and the precision of solves.
+        `inverse_diag` (n,) is not needed of images with versions or groups; `targets`
+        have the device and the precision of solves.
         """
         every = int_range(process.model.n_samples, targets.device)
         if inverse_diag is None:
-            loo = self.with_versions(process, state, every, targets.dtype)
+            loo = self.in_blocks(process, state, every, targets.dtype)
         else:
             loo = self.closed_form(process, inverse_diag, every)
         return replace(self, kept=(to_numpy(loo.mean), to_numpy(loo.var)))
@@ -312,8 +313,9 @@ class SolvedLeftOut:
         return LeaveOneOut(loo.mean, var + added / process.model.mean_diag)
 
     def _equal_inputs(self, process: Process, device: torch.device) -> EqualInputs:
-        of = rows_to_tensor(self.inputs)
-        return EqualInputs(of, process.model.n_versions).to(device)
+        of, n_versions = rows_to_tensor(self.inputs), process.model.n_versions
+        groups = None if self.groups is None else rows_to_tensor(self.groups)
+        return EqualInputs(of, n_versions, groups=groups).to(device)
 
 
 def _solved(process: Process) -> Solved:

@@ -81,10 +81,26 @@ def test_the_count_is_that_of_all_distances():
     assert near_copies(0.0 * rows, own)[0] == 0
 
 
+@pytest.mark.parametrize("n_ways", [2, 4])
+def test_images_that_vary_in_few_ways_have_no_near_copies(n_ways):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(3000, n_ways)) @ rng.normal(size=(n_ways, 64))
+    n_near, _ = near_copies(rows, np.arange(3000))
+    assert n_near < 0.2 * N_COMPARED
+
+
+@pytest.mark.parametrize("n_versions", [2, 3, 5, 20])
+def test_groups_of_any_size_are_found(n_versions):
+    X, _ = digits(50)
+    many = versions(X, n_versions).reshape(50 * n_versions, -1)
+    found = near_copies(many, np.arange(len(many)))
+    assert found[0] > 0.9 * found[1]
+
+
 def test_all_images_are_compared_with_some():
     X, _ = all_digits()
     rows = versions(X[:500], 3).reshape(1500, -1)
-    assert near_copies(rows, np.arange(1500)) == (N_COMPARED, N_COMPARED)
+    assert near_copies(rows, np.arange(1500))[0] > 0.8 * N_COMPARED
 
 
 @pytest.mark.parametrize("load", [load_iris, load_wine])
@@ -109,4 +125,4 @@ def test_photographs_and_digits_have_no_near_copies(file, fetch):
     X, _ = fetch(n_samples=5000, return_X_y=True)
     assert near_copies(X.reshape(len(X), -1), np.arange(len(X)))[0] < 3
     many = versions(X[:150] / X.max(), 3)
-    assert near_copies(many.reshape(450, -1), np.arange(450))[0] == N_COMPARED
+    assert near_copies(many.reshape(450, -1), np.arange(450))[0] > 0.9 * N_COMPARED
