@@ -186,7 +186,8 @@ class GPClassifier(ClassifierMixin, BaseGP):
 
         It is the most probable label, as in `predict`. The result has a closed form:
         nothing is fitted again. Samples with equal inputs are left out together,
-        and an image with all of its versions, because copies would predict each other.
+        as are samples of a group, and an image with all of its versions, because copies
+        would predict each other.
         Samples of weight 0 have no predictions.
 
         Returns
@@ -206,9 +207,9 @@ class GPClassifier(ClassifierMixin, BaseGP):
         """Return the probabilities that each training sample gets from all the others.
 
         The result has a closed form, with the amplitude and the calibration of the
-        whole fit. Samples with equal inputs are left out together, and an image with
-        all of its versions, because copies would predict each other. Samples of weight
-        0 have no predictions.
+        whole fit. Samples with equal inputs are left out together, as are samples of a
+        group, and an image with all of its versions, because copies would predict each
+        other. Samples of weight 0 have no predictions.
 
         Returns
         -------

@@ -166,8 +166,9 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         """Return the prediction of each training target from all the others.
 
         The result has a closed form: nothing is fitted again. Samples with equal inputs
-        are left out together, and an image with all of its versions, because copies
-        would predict each other. Samples of weight 0 have no predictions.
+        are left out together, as are samples of a group, and an image with all of its
+        versions, because copies would predict each other. Samples of weight 0 have no
+        predictions.
 
         Parameters
         ----------

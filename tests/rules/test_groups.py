@@ -110,7 +110,7 @@ def covariances(gp):
     return features @ features.T, left
 
 
-def by_hand(gp, merged):
+def by_hand(gp, merged, X):
     """Return means and variances of samples from those of other groups, by inverses."""
     model, n = gp._process.model, len(merged)
     gram, left = covariances(gp)
@@ -119,7 +119,6 @@ def by_hand(gp, merged):
     if getattr(gp._process.posterior, "variance", "") == "fitc":
         single, left = single + left, 0.0
     noise = single / model.weights
-    X, _, _ = with_copies(Case(gp))
     flat = X.reshape(n, -1)
     mean, var = np.zeros((n, model.targets.shape[1])), np.zeros(n)
     for group in np.unique(merged):
@@ -143,7 +142,7 @@ def test_groups_are_left_out_as_by_hand(case, weights):
     found = gp._process.leave_out(gp._resources())
     if len(gp._training.kept) < N:
         return  # of a subset, whose samples a test of its own compares
-    mean, var = by_hand(gp, MERGED)
+    mean, var = by_hand(gp, MERGED, X)
     scale = np.abs(mean).max()
     np.testing.assert_allclose(found.mean, mean, atol=2e-6 * scale)
     np.testing.assert_allclose(found.var, var, rtol=2e-6)
@@ -280,3 +279,43 @@ def test_noise_is_chosen_by_what_is_left_out():
     for settings in ({}, {"solver": solvers.Cholesky()}):
         again = clone(alone).set_params(**settings).fit(X, y, groups=groups.astype(str))
         assert again.noise_variance_ == with_groups.noise_variance_
+
+
+@pytest.mark.parametrize("cls", [sk.PatchGPClassifier, sk.PatchGPRegressor])
+@pytest.mark.parametrize("n_kept", [3, 10])
+def test_images_that_are_not_kept_are_left_out_with_their_groups(
+    cls, n_kept, monkeypatch
+):
+    """Groups are kept as a whole, and others are read as a whole later."""
+    case = Case(cls(PATCHES, n_inducing=8, noise_variance=NOISE, random_state=0))
+    X, y, _ = with_copies(case)
+    whole = case.new().fit(X, y, groups=GROUPS)
+    monkeypatch.setattr("skconvgp.processes.fits._image_rows.KEPT_IMAGES", n_kept)
+    monkeypatch.setattr("skconvgp.processes.posterior._left_out_images.AT_ONCE", 4)
+    gp = case.new().fit(X, y, groups=GROUPS)
+    resources = gp._resources()
+    some = gp._process.leave_out(resources, is_subset_enough=True)
+    kept = set(MERGED[some.indices])
+    assert 0 < len(some.indices) < N
+    assert len(some.indices) == np.isin(MERGED, list(kept)).sum()
+    expected = whole._process.leave_out(resources)
+    for found in (some, gp._process.leave_out(resources)):
+        np.testing.assert_allclose(found.mean, expected.mean[found.indices], atol=1e-6)
+        np.testing.assert_allclose(found.var, expected.var[found.indices], rtol=1e-6)
+
+
+def test_a_subset_keeps_the_groups_of_its_samples():
+    part = completion.SubsetOfData(n_samples=15)
+    case = Case(sk.ConvNetGPClassifier(rbf(2.0), completion=part, random_state=0))
+    X, y, _ = case.data()
+    gp = fixed(case).fit(X, y, groups=GROUPS)
+    kept = gp._training.kept
+    exact = sk.ConvNetGPClassifier(rbf(2.0), noise_variance=NOISE)
+    exact.fit(X[kept], y[kept], groups=GROUPS[kept])
+    found, expected = (one._process.leave_out(one._resources()) for one in (gp, exact))
+    np.testing.assert_allclose(found.var, expected.var)
+    # The offset of the targets is that of all samples.
+    targets = gp._process.model.targets - exact._process.model.targets
+    assert np.ptp(targets, axis=0).max() < 1e-12
+    by_group, _ = by_hand(gp, GROUPS[kept], X[kept])
+    np.testing.assert_allclose(found.mean, by_group, atol=1e-9)
