@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
+
 from skconvgp._settings import is_int
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._resources import EstimatorResources
@@ -72,7 +74,10 @@ def landmarks_of(
     least = min(count, LEAST_LANDMARKS)
     short = ""
     while missing := missing_memory(
-        LandmarkFit(whole, count).size, resources, OF_LANDMARKS.format(count)
+        LandmarkFit(whole, count).size,
+        resources,
+        OF_LANDMARKS.format(count),
+        torch.float64,
     ):
         if count == least:
             return Landmarks(None, f"{why}; {missing}")

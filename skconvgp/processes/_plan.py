@@ -193,10 +193,16 @@ def route_of(
 
 
 def missing_memory(
-    size: Size, resources: Resources, what: str = "the Gram matrix and its factor"
+    size: Size,
+    resources: Resources,
+    what: str = "the Gram matrix and its factor",
+    dtype: torch.dtype | None = None,
 ) -> str:
-    """Return why a matrix and its factor cannot be held; empty if they can."""
-    itemsize = resources.solve_dtype.itemsize
+    """Return why a matrix and its factor cannot be held; empty if they can.
+
+    Their numbers have a precision, by default that of solves.
+    """
+    itemsize = (dtype or resources.solve_dtype).itemsize
     placement = resources.placement(size.on_gpu * itemsize)
     wanted = {HOST: size.held}
     if placement.device != HOST:

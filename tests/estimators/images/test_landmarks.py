@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from skconvgp import ImageClassifier, ImageRegressor
+from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import PatchKernel, convnet, rbf
 from skconvgp.processes.basis import _landmark_parts
 from skconvgp.processes.fits import _image_rows
@@ -352,6 +353,19 @@ def test_classes_that_come_after_landmarks_are_told():
         gp.set_params(n_landmarks=4).fit(images, labels)
 
 
+def test_memory_that_is_missing_is_told_before_the_work(monkeypatch):
+    images, targets, _ = data()
+    for name in ("_parts_fit", "_parts_landmarks"):
+        monkeypatch.setattr(f"skconvgp.processes.fits.{name}.JUDGED_IMAGES", 10)
+    # Six matrices of the landmarks, and their products with all images, twice.
+    free = 8 * (6 * 30**2 + 2 * 30 * N)
+    monkeypatch.setattr("skconvgp.engine._devices.free_memory", lambda device: free)
+    with pytest.raises(TileMemoryError, match=r"by 40 landmarks.*lower `n_landmarks`"):
+        regressor(40).fit(images, targets)
+    gp = regressor(20).set_params(parts=PARTS[::2], part_weights=[0.5, 0.5])
+    assert gp.fit(images, targets).fit_report_.n_landmarks == 20
+
+
 @pytest.mark.parametrize("why", ["count", "memory"])
 def test_landmarks_are_as_many_as_memory_allows(why, monkeypatch):
     images, labels = digits(60)
@@ -364,7 +378,7 @@ def test_landmarks_are_as_many_as_memory_allows(why, monkeypatch):
         monkeypatch.setattr(f"skconvgp.processes.fits.{name}.JUDGED_IMAGES", 20)
     most, asked = 40, []
 
-    def missing(size, resources, what=""):
+    def missing(size, resources, what, dtype=None):
         asked.append(size.held)
         if what.startswith("those of"):
             return "not enough" if size.held > limit else ""
