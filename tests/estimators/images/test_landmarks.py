@@ -121,6 +121,22 @@ def test_predictions_and_left_out_ones_are_those_of_dense_features(flips):
         np.testing.assert_allclose(std[i], np.sqrt(var + NOISE).repeat(2), atol=1e-6)
 
 
+def test_groups_are_left_out_as_wholes():
+    images, targets, _ = data()
+    groups = np.arange(N) // 3
+    gp = regressor(20, normalize_y=False).fit(images, targets, groups=groups)
+    features, _ = features_of(gp, images)
+    mean = gp.loo_predict()
+    for group in set(groups):
+        given, wanted = groups != group, groups == group
+        own = features[given]
+        precision = np.eye(20) + own.T @ own / NOISE
+        coefficients = np.linalg.solve(precision, own.T @ targets[given] / NOISE)
+        np.testing.assert_allclose(
+            mean[wanted], features[wanted] @ coefficients, atol=1e-6
+        )
+
+
 def test_landmarks_are_samples_of_which_none_is_left_out(monkeypatch):
     images, labels = digits(150)
     monkeypatch.setattr(_image_rows, "KEPT_IMAGES", 40)
