@@ -16,6 +16,7 @@ from skconvgp._typing import FloatArray
 from skconvgp.engine import rows_to_tensor
 from skconvgp.estimators._doors import Training
 from skconvgp.estimators._shown import ShownSamples
+from skconvgp.estimators._warn import warn_caller
 from skconvgp.processes import (
     FittedProcess,
     Problem,
@@ -56,6 +57,14 @@ def calibrate(
     likelihood: Any, process: FittedProcess, training: Training, found: LeftOutLatents
 ) -> Calibration:
     """Return the calibration by a likelihood, with the familiarity of its samples."""
+    if process.model.n_groups == 1:
+        warn_caller(
+            "Probabilities are not calibrated, as all samples are in one group: left "
+            "out together, they have no others to be predicted from. Samples that do "
+            "not belong together have other values in `groups`.",
+            UserWarning,
+        )
+        return Calibration()
     (indices, mean, var), codes = found, training.codes
     assert codes is not None
     # Where most labels are left out with their class, only the others tell what to

@@ -52,7 +52,7 @@ def _computes_features(estimator: Any) -> bool:
 
 def base_to_grow(owner: str, process: Any) -> KernelBasis | MatrixBasis:
     """Return what further samples are compared with; raise if none can be added."""
-    if process.model.has_groups:
+    if process.model.n_groups:
         raise ValueError(
             f"This {owner} was fitted with `groups`, to which further samples may "
             "belong: call `fit` with all samples and their groups."

@@ -21,6 +21,7 @@ __all__ = ["FEWEST_INPUTS", "EqualInputs", "LeftOutBlocks", "MergedSamples"]
 # With fewer distinct inputs, a prediction of one from the others is chance: then only
 # single observations are left out, not whole inputs (docs/adr/equal-inputs.md).
 FEWEST_INPUTS = 10
+LARGE = 8  # rows of a group, whose block takes longer than those of smaller ones
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,18 @@ class EqualInputs:
     def has_blocks(self) -> bool:
         """Whether several inputs are left out together."""
         return self.n_versions > 1 or self.groups is not None
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups; 0 without groups."""
+        return 0 if self.groups is None else int(self.groups.max()) + 1
+
+    @property
+    def has_large_blocks(self) -> bool:
+        """Whether many inputs are left out together."""
+        if self.groups is None:
+            return False
+        return int(self.groups.bincount().max()) * self.n_versions > LARGE
 
     def with_groups(self, groups: Tensor) -> EqualInputs:
         """Return it with groups (n_images,) of images, numbered in any way.

@@ -37,6 +37,7 @@ __all__ = [
 
 # The grid of relative noise variances, with eight values to a factor of ten.
 LARGEST, SMALLEST_DECADES, PER_DECADE = 1e1, {torch.float64: 10, torch.float32: 6}, 8
+COARSE = 4  # values of the grid for one of a coarse grid
 PIECE = 2**17  # numbers of a kind, of several noises at a time: a MiB
 
 
@@ -229,6 +230,7 @@ class _Samples:
             at_once = [spectrum.inverse_blocks(one.members, noises) for one in every]
         # Of images in groups, one stands for all that have its input.
         first = inputs.first() if inputs.n_versions == 1 else slice(None)
+        own = self.weights, inputs
 
         def blocks_at(i: int) -> Iterator[Blocks]:
             for place, left in enumerate(every):
@@ -242,14 +244,7 @@ class _Samples:
 
         def whole_at(some: slice, duals: Tensor) -> LeaveOneOut:
             found = [
-                images_out(
-                    data.targets,
-                    dual,
-                    self.weights,
-                    inputs,
-                    blocks_at(i),
-                    float(noises[i]),
-                )
+                images_out(data.targets, dual, *own, blocks_at(i), float(noises[i]))
                 for i, dual in zip(range(some.start, some.stop), duals, strict=True)
             ]
             means = [one.mean[first] for one in found]
@@ -266,7 +261,38 @@ def _best_of(
     amplitude: Tensor | None,
     grid: list[float],
 ) -> tuple[float, float]:
-    """Return the noise variance of the largest score, and that score."""
+    """Return the noise variance of the largest score, and that score.
+
+    Large groups, whose blocks take longer than all the rest, are scored on a coarse
+    grid, and on the fine one around its best value.
+    """
+
+    def scores_of(noises: list[float]) -> dict[float, float]:
+        scores = _scores(spectrum, samples, criterion, amplitude, noises)
+        return dict(zip(noises, scores, strict=True))
+
+    is_dear = criterion == "loo" and samples.inputs.has_large_blocks
+    usable = [value for value in grid if value >= spectrum.least]
+    found = scores_of(usable[:: COARSE if is_dear else 1]) if usable else {}
+    if is_dear and found:
+        at = usable.index(max(found, key=lambda value: found[value]))
+        around = usable[max(0, at - COARSE + 1) : at + COARSE]
+        found |= scores_of([value for value in around if value not in found])
+    best, best_score = grid[0], -math.inf
+    for value in usable:
+        if found.get(value, -math.inf) > best_score:
+            best, best_score = value, found[value]
+    return best, best_score
+
+
+def _scores(
+    spectrum: Spectrum,
+    samples: _Samples,
+    criterion: str,
+    amplitude: Tensor | None,
+    grid: list[float],
+) -> list[float]:
+    """Return the scores of noise variances."""
     data = samples.merged
     targets, weights, root = data.targets, data.weights, data.weights.sqrt()
     values, vectors = spectrum.values, spectrum.vectors
@@ -299,11 +325,7 @@ def _best_of(
             loo = left_out(some, duals)
             score = log_density(samples.judged, loo, scale[:, None])
         scores += score.sum(1).tolist()
-    best, best_score = grid[0], -math.inf
-    for value, height in zip(grid, scores, strict=True):
-        if value >= spectrum.least and height > best_score:
-            best, best_score = value, height
-    return best, best_score
+    return scores
 
 
 def _informative(

@@ -157,7 +157,7 @@ class Model:
     n_versions: int = 1  # how many rows each sample is, as in `EqualInputs`
     # (k,), factor of the deviations of each function; None for 1.
     deviation_factors: FloatArray | None = None
-    has_groups: bool = False  # which are left out as a whole
+    n_groups: int = 0  # that are left out as a whole; 0 without groups
 
     @property
     def function_variances(self) -> FloatArray:
@@ -208,7 +208,7 @@ class Model:
             amplitudes,
             None,
             problem.n_versions,
-            has_groups=problem.inputs.groups is not None,
+            n_groups=problem.inputs.n_groups,
         )
         if evidence is None:
             return model

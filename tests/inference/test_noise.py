@@ -149,6 +149,31 @@ def density_without_inputs(of):
     return score
 
 
+@seeds
+@amplitudes
+@pytest.mark.parametrize("sizes", [(4, 3, 2, 2, 1), (9, 3)], ids=["small", "large"])
+def test_groups_are_chosen_for_as_refits_do(sizes, amplitude, seed):
+    """Large groups are scored on a part of the grid, around its best value."""
+    gram, targets = noisy_problem(seed)
+    groups = np.repeat(np.arange(len(sizes)), sizes)
+    chosen = select_noise(
+        torch.as_tensor(gram),
+        torch.as_tensor(targets),
+        torch.as_tensor(ONES),
+        criterion="loo",
+        amplitude=None if amplitude is None else torch.as_tensor(amplitude),
+        precision=torch.float64,
+        inputs=EqualInputs(torch.arange(N)).with_groups(torch.as_tensor(groups)),
+    )
+    score = density_without_inputs(groups)
+    best = score(gram, targets, ONES, chosen, amplitude)
+    scores = [score(gram, targets, ONES, noise, amplitude) for noise in COARSE]
+    assert best >= max(scores) - 1e-7
+    near = np.abs(np.log10(GRID[torch.float64]) - np.log10(chosen)).argmin()
+    for other in GRID[torch.float64][max(near - 1, 0) : near + 2]:
+        assert score(gram, targets, ONES, other, amplitude) <= best + 1e-7
+
+
 def density_of_all(gram, targets, weights, noise, amplitude):
     scale = scale_of(gram, targets, weights, noise, amplitude)
     matrix = noisy(gram, noise, weights)

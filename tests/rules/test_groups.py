@@ -228,7 +228,9 @@ def test_no_samples_are_added_after_groups(case):
 @pytest.mark.parametrize("cls", [sk.ConvNetGPClassifier, sk.PatchGPClassifier])
 def test_one_group_chooses_no_noise(cls):
     X, y, new = Case(cls()).data()
-    gp = cls(random_state=0).fit(X, y, groups=np.zeros(N))
+    with pytest.warns(UserWarning, match="not calibrated, as all samples are in one"):
+        gp = cls(random_state=0).fit(X, y, groups=np.zeros(N))
+    assert gp.temperature_ == 1.0
     assert gp.noise_variance_ == 1e-4
     assert "all samples are in one group" in gp.fit_report_.noise_reason
     found = gp.predict_proba(new)

@@ -118,8 +118,7 @@ def why_no_choice(problem: Problem) -> str:
     spread = float(np.ptp(targets, axis=0).max())
     if n_inputs < FEWEST_INPUTS:
         return f"{n_inputs} different inputs, and a choice takes {FEWEST_INPUTS}"
-    groups = problem.inputs.groups
-    if groups is not None and not bool(groups.any()):
+    if problem.inputs.n_groups == 1:
         return "all samples are in one group, which has no others to be predicted from"
     if spread <= LEAST_SPREAD * float(np.abs(targets).max()):
         return "all targets are equal"
