@@ -54,7 +54,7 @@ EXTENDED = {"__init__", "__sklearn_tags__", "__getstate__", "__setstate__"}
 PUBLIC_NAMES = {
     "skconvgp": """SKOPS_TRUSTED_TYPES BayesianNetworkClassifier
         BayesianNetworkRegressor BinaryEncoder ConvNetGPClassifier ConvNetGPRegressor
-        ImageClassifier ImageRegressor
+        ImageClassifier ImagePart ImageRegressor
         KernelEnsembleClassifier KernelFeatures KernelFlowsClassifier
         KernelFlowsRegressor KernelFlowsWarp
         NystromCompletedGP NystromCompletedGPRegressor PatchGPClassifier
@@ -72,7 +72,7 @@ PUBLIC_NAMES = {
         RhoTraceDisplay SelectionDisplay SpectrumDisplay UncertainDigitsDisplay""",
     "skconvgp.estimators": """SKOPS_TRUSTED_TYPES BayesianNetworkClassifier
         BayesianNetworkRegressor BinaryEncoder NetworkReport ConvNetGPClassifier
-        ConvNetGPRegressor FitReport ImageClassifier ImageRegressor
+        ConvNetGPRegressor FitReport ImageClassifier ImagePart ImageRegressor
         KernelEnsembleClassifier KernelFeatures KernelFlowsClassifier
         KernelFlowsRegressor
         KernelFlowsWarp NystromCompletedGP NystromCompletedGPRegressor

@@ -56,7 +56,7 @@ DIFFERENT = {
     "KernelFlowsClassifier": "amplitude noise_variance",
     "NystromCompletedGP": "amplitude noise_variance variance",
     "PatchGPClassifier": "amplitude memory_budget noise_variance variance",
-    "ImageClassifier": "amplitude flips noise_variance part_weights",
+    "ImageClassifier": "amplitude flips noise_variance",
     "BayesianNetworkClassifier": """inference learning_rate max_iter network optimizer
         prior validation_fraction""",
 }

@@ -5,6 +5,7 @@ from skconvgp.estimators._ensemble import KernelEnsembleClassifier
 from skconvgp.estimators._flow_classification import KernelFlowsClassifier
 from skconvgp.estimators._flow_regression import KernelFlowsRegressor
 from skconvgp.estimators._image_classification import ImageClassifier
+from skconvgp.estimators._image_part import ImagePart
 from skconvgp.estimators._image_regression import ImageRegressor
 from skconvgp.estimators._kernel_features import KernelFeatures
 from skconvgp.estimators._nystrom_classification import NystromCompletedGP
@@ -36,6 +37,7 @@ __all__ = [
     "ConvNetGPRegressor",
     "FitReport",
     "ImageClassifier",
+    "ImagePart",
     "ImageRegressor",
     "KernelEnsembleClassifier",
     "KernelFeatures",

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from skconvgp._settings import as_float
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.engine import kernel_shape
+from skconvgp.estimators._dictionary import Dictionary
+from skconvgp.estimators._image_part import ImagePart
 from skconvgp.estimators._validation import warn_of_idle
 from skconvgp.estimators._views import TransformerFit
 from skconvgp.estimators._warn import warn_once
@@ -20,41 +25,17 @@ from skconvgp.estimators.settings._checks import (
     is_kernel,
 )
 from skconvgp.exceptions import ImageShapeWarning
-from skconvgp.image_maps import (
-    ChannelComponents,
-    ImageBlocks,
-    ScatteredFit,
-    Scattering,
-    Upright,
-)
-from skconvgp.kernels import (
-    FlipAverage,
-    Kernel,
-    PatchKernel,
-    PatchWhitening,
-    convnet,
-    rbf,
-)
-from skconvgp.processes import PartChoice, TermChoice
+from skconvgp.kernels import FlipAverage, Kernel, PatchKernel, PatchWhitening
+from skconvgp.processes import PartChoice
 
 PATCHES = "patches"  # of the pixels, and no other parts
-COLORS = 3
-# Patches, their location lengthscale as a share of the longer side, their number, and
-# places along a side. Chosen on CIFAR-10 and MNIST (docs/adr/image-classifier.md).
-COLOR_PATCHES, GREY_PATCHES = (3, 6 / 32, 1024, 4), (5, 3.5 / 28, 256, 5)
-# Those of scattering coefficients of colour images, the length of which is 1; the
-# lengthscale between them; and what is added to eigenvalues when they are whitened
-# (same page).
-SCATTERED_PATCHES, UNIT_LENGTHSCALE, SCATTERED_EPS = (1, 1 / 8, 512, 6), 0.7, 3.0
-# Angles and largest number of scales of scattering, and fewest positions along a side
-# that remain. Components of colours have one scale more.
-N_ANGLES, MOST_SCALES, FEWEST_POSITIONS = 8, 2, 4
-PAIR = 2
+COUPLE = 2  # a transformer and a kernel
 WITH_OPACITY = 4  # channels
 ONLY_RBF = "the only part is rbf()"
 PARTS = (  # that are expected
-    "'auto', 'patches' or a list of kernels and of pairs (transformer or None, "
-    "kernel), of skconvgp.transforms and skconvgp.kernels"
+    "'auto', 'patches' or a list of 'auto', of kernels, of pairs (transformer or None, "
+    "kernel) and of ImagePart(name, transformer or None, kernel, cost), of "
+    "skconvgp.transforms and skconvgp.kernels, with different names"
 )
 
 
@@ -63,14 +44,16 @@ def are_patches(parts: object) -> bool:
     return isinstance(parts, str) and parts == PATCHES
 
 
-def read_parts(given: Given, shape: ImageShape) -> tuple[PartChoice, ...]:
-    """Return the parts of a sum for images of a shape (c, h, w)."""
-    parts = given["parts"]
+def read_parts(
+    given: Given, shape: ImageShape, n_images: int
+) -> tuple[PartChoice, ...]:
+    """Return the parts of a sum for so many images of a shape (c, h, w)."""
+    parts, made = given["parts"], Dictionary(shape, n_images)
     if is_auto(parts):
-        return _usual_parts(shape)
+        return _usual_parts(made)
     if are_patches(parts):
-        return (_patches_alone(given, shape),)
-    choices = given.read("parts", _as_parts)
+        return (_patches_alone(given, made),)
+    choices = given.read("parts", _as_parts, made=made)
     for choice in choices:
         warn_of_idle(choice.kernel)
         if choice.fit_view is None:  # others are checked once their view is fitted
@@ -78,11 +61,20 @@ def read_parts(given: Given, shape: ImageShape) -> tuple[PartChoice, ...]:
     return choices
 
 
-def as_weights(given: Any, n_parts: int) -> FloatArray | None:
-    """Return the weights (p,) of the parts, of sum 1; None if they are chosen."""
+def as_shares(given: Any, names: Sequence[str]) -> FloatArray:
+    """Return the weights (p,) of parts with names; NaN for those that are chosen.
+
+    Weights of a list are scaled to the sum 1.
+    """
+    n_parts = len(names)
     if is_auto(given):
-        return None
-    unfit = UnfitError(f"'auto' or {n_parts} finite numbers >= 0 that are not all 0")
+        return np.full(n_parts, np.nan)
+    if isinstance(given, Mapping):
+        return _named_shares(given, names)
+    unfit = UnfitError(
+        f"'auto', {n_parts} finite numbers >= 0 that are not all 0, or a dict of names "
+        "of parts and their shares"
+    )
     try:
         weights: FloatArray = np.array(given, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -92,6 +84,35 @@ def as_weights(given: Any, n_parts: int) -> FloatArray | None:
         raise unfit
     shares: FloatArray = weights / weights.sum()
     return shares
+
+
+def _named_shares(given: Mapping[Any, Any], names: Sequence[str]) -> FloatArray:
+    """Return the weights (p,) of parts; NaN for those that are not named."""
+    shares = np.full(len(names), np.nan)
+    known = ", ".join(map(repr, names))
+    for name, share in given.items():
+        if name not in names:
+            raise UnfitError(f"a dict with names of parts, which are {known}")
+        number = as_float(share)
+        if not 0.0 <= number <= 1.0:
+            raise UnfitError("a dict with shares from 0 to 1")
+        shares[names.index(name)] = number
+    total, is_free = np.nansum(shares), np.isnan(shares)
+    if total > 1.0 or (total == 1.0 and is_free.any()):
+        raise UnfitError("a dict with shares of a sum below 1, as others are chosen")
+    if not is_free.any():
+        if not total:
+            raise UnfitError("a dict that does not forbid every part")
+        shares /= total
+    return shares
+
+
+def preferred_shares(shares: FloatArray, choices: Sequence[PartChoice]) -> FloatArray:
+    """Return weights (p,) of parts, if those that are NaN cannot be chosen."""
+    is_free, found = np.isnan(shares), np.array(shares)
+    wanted = np.array([choice.preference for choice in choices])[is_free]
+    found[is_free] = (1.0 - np.nansum(shares)) * wanted / wanted.sum()
+    return found
 
 
 def as_mirrors(
@@ -147,109 +168,44 @@ def _reads_positions(choice: PartChoice) -> bool:
     return choice.fit_view is None and choice.kernel.is_spatial
 
 
-def _usual_parts(shape: ImageShape) -> tuple[PartChoice, ...]:
+def _usual_parts(made: Dictionary) -> tuple[PartChoice, ...]:
     """Return the parts of a sum; a kernel for vectors if images are vectors."""
-    channels, *size = shape
-    if max(size) == 1:
-        return (PartChoice(rbf(), name="rbf()"),)
-    n_scales, pixels = _scales_of(size), _pixels(shape)
-    network, is_color = convnet(depth=2, kernel_size=3), channels == COLORS
-    if not n_scales:
-        return pixels, PartChoice(network, name="network on pixels")
-    if not is_color:
-        view = ScatteredFit(Scattering(n_scales, N_ANGLES, order=2))
-        upright = replace(view, fit_first=Upright.fit)
-        names = "network on scattering", "network on scattering of upright images"
-        return (
-            pixels,
-            PartChoice(network, view, name=names[0]),
-            PartChoice(network, upright, name=names[1]),
-        )
-    views = [
-        (n_scales, None),
-        (_scales_of(size, MOST_SCALES + 1), ChannelComponents.fit),
-        (n_scales - 1, ChannelComponents.fit),
-    ]
-    return pixels, *(_scattered_patches(size, *view) for view in views if view[0])
+    return (made.vectors(),) if max(made.shape[1:]) == 1 else made.parts()
 
 
-def _patches_alone(given: Given, shape: ImageShape) -> PartChoice:
+def _patches_alone(given: Given, made: Dictionary) -> PartChoice:
     """Return patches of pixels; raise a ValueError for vectors."""
-    if max(shape[1:]) == 1:
+    if max(made.shape[1:]) == 1:
         raise ValueError(
             f"parts={PATCHES!r} needs images, and each row of X was read as a vector: "
             f"pass images or set `image_shape`, or take {for_vectors(given)}."
         )
-    return _pixels(shape)
+    return made.pixels()
 
 
-def _pixels(shape: ImageShape) -> PartChoice:
-    """Return patches of the pixels."""
-    channels, *size = shape
-    is_color = channels == COLORS
-    settings = COLOR_PATCHES if is_color else GREY_PATCHES
-    whitening = PatchWhitening(0.03) if is_color else None
-    return replace(_patches(size, settings, whitening), name="patches of pixels")
-
-
-def _scattered_patches(
-    size: Sequence[int],
-    n_scales: int,
-    fit_first: Callable[[ImageBlocks], ChannelComponents] | None,
-) -> PartChoice:
-    """Return patches of a single position of scattering coefficients."""
-    positions = [length // 2**n_scales for length in size]
-    part = _patches(positions, SCATTERED_PATCHES, None, rbf(UNIT_LENGTHSCALE))
-    view = ScatteredFit(
-        Scattering(n_scales, N_ANGLES, order=2),
-        eps=SCATTERED_EPS,
-        fit_first=fit_first,
-        has_unit_length=True,
-    )
-    of = "channels" if fit_first is None else "components of colours"
-    name = f"scattering of {of}, J={n_scales}"
-    return replace(part, fit_view=view, name=name)
-
-
-def _patches(
-    size: Sequence[int],
-    settings: tuple[int, float, int, int],
-    normalization: Any,
-    base: Kernel | None = None,
-) -> PartChoice:
-    """Return patches of images (h, w)."""
-    side, share, n_patches, places = settings
-    patch_size = tuple(min(side, length) for length in size)
-    n_places = tuple(
-        min(places, length - patch + 1)
-        for length, patch in zip(size, patch_size, strict=True)
-    )
-    kernel = PatchKernel(
-        base,
-        patch_size=patch_size,
-        location_lengthscale=share * max(size),
-        normalization=normalization,
-    )
-    return PartChoice(kernel, None, TermChoice("kmeans", n_patches, n_places))
-
-
-def _scales_of(size: Sequence[int], most: int = MOST_SCALES) -> int:
-    """Return the scales of scattering for images (h, w); 0 if they are too small."""
-    positions = max(1, min(size) // FEWEST_POSITIONS)
-    return min(most, positions.bit_length() - 1)
-
-
-def _as_parts(parts: object) -> tuple[PartChoice, ...]:
+def _as_parts(parts: object, made: Dictionary) -> tuple[PartChoice, ...]:
     """Return the parts that a setting lists."""
     if not isinstance(parts, tuple | list) or not parts:
         raise UnfitError(PARTS)
-    return tuple(map(_as_part, parts))
+    choices: list[PartChoice] = []
+    for one in parts:
+        choices += _usual_parts(made) if is_auto(one) else [_as_part(one)]
+    names = Counter(choice.name for choice in choices)
+    if any(isinstance(one, ImagePart) and names[one.name] > 1 for one in parts):
+        raise UnfitError(PARTS)
+    return tuple(choices)
 
 
 def _as_part(given: Any) -> PartChoice:
-    """Return a part: a kernel, or a transformer and a kernel."""
+    """Return a part: one with a name, a kernel, or a transformer and a kernel."""
+    if isinstance(given, ImagePart):
+        return replace(
+            _as_part((given.view, given.kernel)),
+            name=_as_name(given.name),
+            cost=_as_cost(given.cost),
+        )
     pair = given if isinstance(given, tuple | list) else (None, given)
-    if len(pair) != PAIR:
+    if len(pair) != COUPLE:
         raise UnfitError(PARTS)
     transformer, kernel = pair
     is_transformer = transformer is None or (
@@ -262,6 +218,19 @@ def _as_part(given: Any) -> PartChoice:
         return PartChoice(kernel, name=name)
     name = f"{name} on {type(transformer).__name__}"
     return PartChoice(kernel, TransformerFit(transformer), name=name)
+
+
+def _as_name(name: object) -> str:
+    if not isinstance(name, str) or not name:
+        raise UnfitError("ImagePart with a text as `name`")
+    return name
+
+
+def _as_cost(cost: object) -> float:
+    number = as_float(cost)
+    if not 0.0 <= number < math.inf:
+        raise UnfitError("ImagePart with a finite number >= 0 as `cost`")
+    return number
 
 
 def _require_kernel(given: Given, kernel: Kernel, shape: ImageShape) -> None:

@@ -22,34 +22,36 @@ class ImageRegressor(GPRegressor):
     """Regressor of small sets of images, which needs no settings.
 
     A Gaussian process with the weighted sum of covariances that see images differently:
-    kernels of patches, and of scattering coefficients. Weights, noise and whether
-    mirror images count as the same image are chosen by leave-one-out in closed form: no
-    part is trained by gradients, and no image is held out.
+    kernels of patches, of scattering coefficients and of networks. Which of them, with
+    which weights, and whether mirror images count as the same image is chosen by
+    leave-one-out in closed form: no part is trained, and no image is held out.
 
     Parameters
     ----------
     parts : "auto", "patches" or list, default="auto"
-        The parts of the sum: kernels of :mod:`skconvgp.kernels`, and pairs of a
-        transformer, or None, and a kernel, which then sees images as the transformer
-        shows them. A copy of the transformer is fitted to the training images, an array
-        (n, c, h, w). A
-        :class:`~skconvgp.kernels.PatchKernel` is evaluated through inducing patches,
-        all other kernels exactly. "auto" is patches of the pixels and two or three
-        kernels of logarithms of scattering coefficients with weakly whitened channels.
-        For images with three channels these compare single positions, in coefficients
-        of the channels at two scales, and in those of principal components of the
-        colours at three scales and at one; images of less than 32 pixels a side have
-        fewer scales. For others it is :class:`~skconvgp.kernels.convnet` twice: of the
-        images, and of images that are centred and sheared until their shapes are
-        upright. Below 8 pixels a side it is convnet of the pixels.
+        The parts of the sum. "auto" is a dictionary of up to 13 parts, from which
+        left-out images choose: patches of the pixels, which know their place or may be
+        anywhere; single positions of scattering coefficients, with their place or
+        anywhere, at one to four scales as the side allows; and networks
+        (:class:`~skconvgp.kernels.convnet`) on scattering coefficients and on pixels.
+        Images with three channels are also scattered as principal components of their
+        colours, and others after they are centred and sheared until shapes are upright.
         Rows that are read as vectors have the single part
         :class:`~skconvgp.kernels.rbf`.
         "patches" is patches of the pixels alone.
-    part_weights : "auto" or array-like of shape (n_parts,), default="auto"
+        A list has parts of yours, and "auto" for the dictionary: kernels of
+        :mod:`skconvgp.kernels`, pairs of a transformer, or None, and a kernel, which
+        then sees images as the transformer shows them, and
+        :class:`~skconvgp.ImagePart`, which is such a pair with a name. A copy of the
+        transformer is fitted to the training images, an array (n, c, h, w). A
+        :class:`~skconvgp.kernels.PatchKernel` is evaluated through inducing patches,
+        all other kernels exactly.
+    part_weights : "auto", array-like of shape (n_parts,) or dict, default="auto"
         Weights of the parts, each of which is divided by the mean variance of its
-        functions first. They are scaled to the sum 1. "auto" chooses multiples of 1/5
-        by leave-one-out, or by the evidence with ``noise_variance="evidence"``, and
-        takes equal weights for fewer than 10 different images.
+        functions first. They have the sum 1. "auto" chooses them by left-out images,
+        and drops parts that add little for their time. A dict of names of parts and
+        shares from 0 to 1 gives some of them, where 0 forbids a part, and the others
+        are chosen. If too few images say anything, the usual shares stay.
     flips : "auto" or bool, default="auto"
         Whether each part is averaged over images and their mirror images (left and
         right exchanged). "auto" decides by the criterion of the weights, and does not
@@ -68,8 +70,8 @@ class ImageRegressor(GPRegressor):
         feature, as None reads every row.
     noise_variance : float, "auto", "loo" or "evidence", default="auto"
         Variance of the observation noise, as a share of the mean prior variance. "loo"
-        and "evidence" choose it on a grid, from one eigendecomposition for each choice
-        of weights, by the leave-one-out log predictive density or by the evidence.
+        and "evidence" choose it on a grid, from one eigendecomposition, by the
+        leave-one-out log predictive density or by the evidence.
         "auto" is "loo" for 10 different inputs or more, and 1e-2 for fewer.
     amplitude : "profile", float or None, default="profile"
         Mean prior variance of the latent functions, in squared units of the targets
@@ -102,7 +104,7 @@ class ImageRegressor(GPRegressor):
         Seed that decides on inducing patches, on landmarks and, above 1000 images, on
         those that choose weights. `sample_y` uses it unless it is given a seed.
     verbose : int, default=0
-        1 shows progress on stderr.
+        1 shows progress on stderr, and then the parts with their weights and costs.
 
     Attributes
     ----------
@@ -137,7 +139,8 @@ class ImageRegressor(GPRegressor):
         numbers, or two matrices of the landmarks.
     fit_report_ : FitReport
         Record of the work that the fit did, of its time, and of what was chosen:
-        `part_weights`, `is_mirrored`, `n_landmarks`, `parts_reason`.
+        `part_weights`, `part_names`, `part_costs`, `is_mirrored`, `n_landmarks`,
+        `parts_reason`.
     backend_, device_, dtype_ : str
         Backend of the slowest part, device, and precision of the first part.
     n_features_in_ : int
@@ -158,6 +161,7 @@ class ImageRegressor(GPRegressor):
     See Also
     --------
     ImageClassifier : The same for labels.
+    ImagePart : A part with a name, for `parts`.
     ConvNetGPRegressor : Exact, for a kernel of your choice.
     PatchGPRegressor : Patches alone, linear in the number of images.
 
@@ -166,19 +170,23 @@ class ImageRegressor(GPRegressor):
     Images may have 1x1 to 96x96 pixels; larger ones are reduced by averaging squares of
     pixels, with a warning. Images of X are mirrored before a transformer sees them.
 
-    A prediction takes the scattering of each new image, three times for images with
-    three channels, and of its mirror image if these are averaged over, and then the
-    responses to inducing patches: 12 to 25 milliseconds of a core for a photograph of
-    32x32 pixels and 500 to 5000 training images, and 0.3 to 3 for a digit of 28x28
-    pixels (``python -m benchmarks small_data``).
+    At most 1000 images, drawn at random, choose the parts. Weights, noise and a
+    temperature minimise the left-out log loss of labels plus half of the left-out log
+    density of targets, by exact derivatives, with a prior that counts as six images and
+    prefers all parts. (Numbers have the density alone.) Mirror images are averaged over
+    if that makes it smaller. Then parts with less than 2 % of the weight are dropped,
+    and dear parts that others can replace. `fit_report_` names all parts with their
+    weights and what a new image costs.
+
+    A prediction takes the scattering of each new image at the scales of the parts used,
+    and of its mirror image if these are averaged over; then the responses to inducing
+    patches, and comparisons with training images.
 
     Time grows with the square of the number n of images for covariances and with n^3
-    for the choice of weights and noise. A fit holds up to 13 matrices of n^2 numbers
-    for images with three channels and 11 for others, and above 1000 images, where
-    weights and flips are chosen on 1000 of them that are drawn at random, 9 and 8. Up
-    to some thousand images these are less than the features of patches and the images
-    as the parts see them, tens of thousands of numbers in single precision for each
-    image.
+    for the choice of the noise. A fit holds seven matrices of n^2 numbers. Up to some
+    thousand images these are less than the matrices of all parts of the images that
+    choose, the features of patches and the images as the parts see them, tens of
+    thousands of numbers in single precision for each image.
 
     Above 8000 images, or if all this does not fit into the memory, landmarks take the
     place of all images (Nyström's method): with m of them a fit holds six matrices of

@@ -21,8 +21,9 @@ from skconvgp.estimators._image_parts import (
     PATCHES,
     are_patches,
     as_mirrors,
-    as_weights,
+    as_shares,
     for_vectors,
+    preferred_shares,
     read_parts,
     warn_of_kind,
     with_flips,
@@ -71,15 +72,16 @@ def plan_image_fit(
     require_common_noise(settings.owner, data.models)
     resources, basis = EstimatorResources(settings), _reduced(samples.basis)
     shape = basis.map_shape
-    choices = read_parts(settings, shape)
+    choices = read_parts(settings, shape, problem.inputs.n_inputs)
     warn_of_kind(settings, shape, choices)
     can_judge = can_choose_noise(problem)
-    weights = settings.read("part_weights", as_weights, n_parts=len(choices))
-    if weights is None and not can_judge:
-        weights = np.full(len(choices), 1.0 / len(choices))
+    names = [choice.name for choice in choices]
+    shares = settings.read("part_weights", as_shares, names=names)
+    if not can_judge:
+        shares = preferred_shares(shares, choices)
     mirrors = settings.read("flips", as_mirrors, shape=shape, can_judge=can_judge)
     used, reason = settings.for_problem(problem, samples.training, has_labels=False)
-    whole = PartsFit(basis, choices, used, weights, mirrors, keeps_left_out)
+    whole = PartsFit(basis, choices, used, shares, mirrors, keeps_left_out)
     report: dict[str, Any] = {"kernel_reason": ""}
     marks = _landmarks(settings, whole, problem, resources, is_first=is_first)
     if marks.count is None:
@@ -197,6 +199,7 @@ def _plan_patches_alone(
     report = {
         "part_weights": (1.0, *(0.0 for _ in others)),
         "part_names": tuple(choice.name for choice in whole.choices),
+        "part_costs": tuple(choice.cost for choice in whole.choices),
         "is_mirrored": is_mirrored,
     }
     return replace(plan, solver=Cholesky()), report
@@ -218,7 +221,7 @@ def _mirrors_patches(
         whole,
         images=whole.images.take(indices),
         choices=whole.choices[:1],
-        weights=np.ones(1),
+        shares=np.ones(1),
         keeps_left_out=False,
     )
     if missing_memory(judging.size, resources):

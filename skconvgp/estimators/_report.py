@@ -6,7 +6,6 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from itertools import zip_longest
 
 import torch
 
@@ -101,6 +100,9 @@ class FitReport:
         Weights of the parts of a sum; empty for other processes.
     part_names : tuple of str
         What these parts are.
+    part_costs : tuple of float
+        Milliseconds of a core that each part takes for a new image, about, beside the
+        scattering that it shares with others; of parts of yours as they say.
     is_mirrored : bool
         Whether the parts of a sum are averaged over mirror images.
     parts_reason : str
@@ -164,6 +166,7 @@ class FitReport:
     inducing_reason: str = ""
     part_weights: tuple[float, ...] = ()
     part_names: tuple[str, ...] = ()
+    part_costs: tuple[float, ...] = ()
     is_mirrored: bool = False
     parts_reason: str = ""
     n_position_pairs: int = 0
@@ -240,11 +243,19 @@ class FitReport:
         text = f"{over} mirror images"
         if self.parts_reason:
             text += f"; {self.parts_reason}"
-        each = zip_longest(self.part_weights, self.part_names, fillvalue="")
-        shares = [
-            (f"{weight:.2g}" if weight else "left out", name) for weight, name in each
+        rows = zip(self.part_weights, self.part_names, self.part_costs, strict=True)
+        used = sorted((row for row in rows if row[0]), reverse=True)
+        lines = [
+            text,
+            *(f"{share:.2f} {name} ({cost:.2g} ms)" for share, name, cost in used),
         ]
-        lines = [text, *(f"{share} {name}" for share, name in shares)]
+        names = [
+            name
+            for share, name in zip(self.part_weights, self.part_names, strict=True)
+            if not share
+        ]
+        if names:
+            lines.append(f"left out: {', '.join(names)}")
         return f"\n{' ' * 13}".join(lines)
 
     def _noise(self) -> str:

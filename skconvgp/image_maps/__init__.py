@@ -7,7 +7,7 @@ from skconvgp.image_maps._channels import (
     ChannelZCA,
 )
 from skconvgp.image_maps._pixels import PixelMap
-from skconvgp.image_maps._scattered import ScatteredFit, ScatteredView
+from skconvgp.image_maps._scattered import ScatteredFit, ScatteredView, Scatterer
 from skconvgp.image_maps._scattering import Scattering
 from skconvgp.image_maps._upright import Upright
 from skconvgp.image_maps._whole import Contrast, PixelZCA, Pooling
@@ -23,6 +23,7 @@ __all__ = [
     "Pooling",
     "ScatteredFit",
     "ScatteredView",
+    "Scatterer",
     "Scattering",
     "Upright",
 ]

@@ -17,7 +17,7 @@ from skconvgp.image_maps._pixels import PixelMap
 from skconvgp.image_maps._scattering import Scattering
 from skconvgp.linalg import symmetric_eigen
 
-__all__ = ["ScatteredFit", "ScatteredView"]
+__all__ = ["ScatteredFit", "ScatteredView", "Scatterer"]
 
 AT_ONCE = 64  # images
 # Coefficients as a share of the largest, and lengths of whitened ones, that rounding of
@@ -26,21 +26,36 @@ FAINT, SHORT = 1e-6, 1e-5
 
 
 @dataclass(frozen=True)
+class Scatterer:
+    """Scattering coefficients of images, behind a first map."""
+
+    scattering: Scattering
+    first: PixelMap | None  # map that images pass through before they are scattered
+
+    def n_values(self, image_shape: ImageShape) -> int:
+        """Return how many coefficients an image has, at most."""
+        return math.prod(self.scattering.shape(image_shape))
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Return the coefficients (n, c', h', w') of images (n, c, h, w)."""
+        return self.scattering(images if self.first is None else self.first(images))
+
+
+@dataclass(frozen=True)
 class ScatteredView:
     """Logarithms of scattering coefficients, with whitened channels."""
 
-    scattering: Scattering
+    source: Scatterer  # of the coefficients, which several views may share
     # Scale, logarithm and whitening of the channels of the coefficients.
     whitening: ChannelZCA = field(repr=False)
     # Principal components (k, c') of the whitened channels, as rows.
     components: FloatArray = field(repr=False)
-    first: PixelMap | None  # map that images pass through before they are scattered
     # Whether the values of each position are divided by their length.
     has_unit_length: bool
 
     def __call__(self, images: Tensor) -> Tensor:
         """Return images (n, k, h', w') as the view shows images (n, c, h, w)."""
-        return self.project(_coefficients(self.scattering, self.first, images))
+        return self.project(self.source(images))
 
     def project(self, coefficients: Tensor) -> Tensor:
         """Return the components (n, k, h', w') of coefficients (n, c', h', w')."""
@@ -81,25 +96,30 @@ class ScatteredFit:
         """
         return 3 * math.prod(self.scattering.shape(image_shape))
 
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal for fits of views of the same coefficients."""
+        return self.scattering, self.fit_first
+
     def __call__(self, images: Tensor) -> tuple[ScatteredView, Tensor]:
         """Return the view fitted to images (n, c, h, w), and these through it."""
+        return self.fit_on(*self.fit_source(images))
+
+    def fit_source(self, images: Tensor) -> tuple[Scatterer, Tensor]:
+        """Return the coefficients fitted to images (n, c, h, w), and those of these."""
         single = images.to(torch.float32)
         given = ImageBlocks(single, single.device, AT_ONCE)
         first = None if self.fit_first is None else self.fit_first(given)
-        raw = torch.cat(
-            [
-                _coefficients(self.scattering, first, single[part])
-                for part in given.parts
-            ]
-        )
-        whitening = ChannelZCA.fit(
-            ImageBlocks(raw, raw.device, AT_ONCE), self.offset, self.eps, FAINT
-        )
+        source = Scatterer(self.scattering, first)
+        return source, torch.cat([source(single[part]) for part in given.parts])
+
+    def fit_on(self, source: Scatterer, raw: Tensor) -> tuple[ScatteredView, Tensor]:
+        """Return the view of coefficients (n, c', h', w'), and these through it."""
+        blocks = ImageBlocks(raw, raw.device, AT_ONCE)
+        whitening = ChannelZCA.fit(blocks, self.offset, self.eps, FAINT)
         components = self._components(whitening)
-        view = ScatteredView(
-            self.scattering, whitening, components, first, self.has_unit_length
-        )
-        shown = [view.project(raw[part]).to("cpu") for part in given.parts]
+        view = ScatteredView(source, whitening, components, self.has_unit_length)
+        shown = [view.project(raw[part]).to("cpu") for part in blocks.parts]
         return view, torch.cat(shown)
 
     def _components(self, whitening: ChannelZCA) -> FloatArray:
@@ -117,10 +137,3 @@ class ScatteredFit:
         explained = variances.cumsum(0) / variances.sum()
         n_kept = int((explained < self.share).sum()) + 1
         return to_numpy(vectors[:, :n_kept].mT.contiguous())
-
-
-def _coefficients(
-    scattering: Scattering, first: PixelMap | None, images: Tensor
-) -> Tensor:
-    """Return the coefficients (n, c', h', w') of images behind the first map."""
-    return scattering(images if first is None else first(images))

@@ -59,6 +59,12 @@ from skconvgp.inference._local import (
     local_spectra,
     without_neighbors,
 )
+from skconvgp.inference._mixture import (
+    LeftOutSamples,
+    Mixture,
+    WeightedSum,
+    choose_mixture,
+)
 from skconvgp.inference._noise import (
     log_density,
     noise_grid,
@@ -103,13 +109,17 @@ __all__ = [
     "LeaveOneOut",
     "LeftOut",
     "LeftOutBlocks",
+    "LeftOutSamples",
     "MergedSamples",
+    "Mixture",
     "NaturalPosterior",
     "OneLatentState",
     "Sites",
     "SoftmaxState",
+    "WeightedSum",
     "bootstrap_directions",
     "choose_amplitude",
+    "choose_mixture",
     "feature_bound",
     "feature_evidence",
     "feature_leave_one_out",

@@ -14,6 +14,7 @@ from skconvgp.linalg._cholesky import (
     plain_cholesky,
     shifted_cholesky_,
     shifted_choleskys,
+    solve_blocks,
 )
 from skconvgp.linalg._contrast import standardized
 from skconvgp.linalg._lanczos import (
@@ -91,6 +92,7 @@ __all__ = [
     "row_factor",
     "shifted_cholesky_",
     "shifted_choleskys",
+    "solve_blocks",
     "spread_rows",
     "standard_error",
     "standardized",

@@ -18,6 +18,7 @@ __all__ = [
     "plain_cholesky",
     "shifted_cholesky_",
     "shifted_choleskys",
+    "solve_blocks",
 ]
 
 # Shares of the mean diagonal, tried in turn (docs/maths.rst, "Posterior").
@@ -87,6 +88,16 @@ def cholesky_solve(factor: Tensor, rhs: Tensor) -> Tensor:
     """Solve L L^T x = rhs for right-hand sides (n, k)."""
     # torch.cholesky_solve copies the factor; two triangular solves do not.
     return back_solve(factor, half_solve(factor, rhs))
+
+
+def solve_blocks(blocks: Tensor, rhs: Tensor) -> tuple[Tensor, Tensor]:
+    """Return solutions (b, n, k) for positive definite matrices (b, n, n).
+
+    The second result is their log determinants (b,). Both have derivatives.
+    """
+    factors = torch.linalg.cholesky(blocks)
+    logdets = 2.0 * factors.diagonal(dim1=1, dim2=2).log().sum(1)
+    return torch.cholesky_solve(rhs, factors), logdets
 
 
 def half_solve(factor: Tensor, rhs: Tensor) -> Tensor:

@@ -90,7 +90,8 @@ from skconvgp.processes.fits._growing import can_grow, extend_process
 from skconvgp.processes.fits._held_rows import HeldRows
 from skconvgp.processes.fits._label_models import LabelModel, LinkModel, NoisyModel
 from skconvgp.processes.fits._landmark_plan import plan_landmarks
-from skconvgp.processes.fits._parts_fit import JUDGED_IMAGES, PartChoice, PartsFit
+from skconvgp.processes.fits._part_choice import PartChoice
+from skconvgp.processes.fits._parts_fit import JUDGED_IMAGES, PartsFit
 from skconvgp.processes.fits._parts_landmarks import LandmarkFit
 from skconvgp.processes.fits._patch_noise import LEAST_NOISE
 from skconvgp.processes.fits._patches import plan_patches

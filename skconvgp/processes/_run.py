@@ -85,6 +85,10 @@ class ShowProgress(Protocol):
         """Begin a stage that counts nothing; it ends when the next one begins."""
         ...
 
+    def tell(self, text: str) -> None:
+        """Show what was found, beside the progress."""
+        ...
+
     def inside(self, name: str) -> AbstractContextManager[None]:
         """Begin a stage, of which all stages inside of the context are parts."""
         ...
@@ -101,6 +105,9 @@ class NoProgress:
         """Tell nobody."""
 
     def enter(self, name: str) -> None:
+        """Tell nobody."""
+
+    def tell(self, text: str) -> None:
         """Tell nobody."""
 
     def inside(self, name: str) -> AbstractContextManager[None]:  # noqa: ARG002

@@ -103,10 +103,11 @@ def test_speed_is_that_of_pairs_that_were_computed(n_read, told):
 def test_report_of_parts_names_those_left_out_and_no_speed():
     report = ConvNetGPRegressor(rbf(1.0)).fit(*wave(5)).fit_report_
     values = {"part_weights": (1.0, 0.0), "part_names": ("one", "two")}
+    values["part_costs"] = (0.25, 3.0)
     values |= {"n_pairs": 100, "gram_seconds": 0.5}
     text = str(dataclasses.replace(report, **values))
-    assert "1 one\n" in text
-    assert "left out two\n" in text
+    assert "1.00 one (0.25 ms)\n" in text
+    assert "left out: two\n" in text
     assert "Gram         100 pairs of samples, of each part, in 0.50 s\n" in text
 
 

@@ -43,6 +43,7 @@ EXEMPT = {
     "SKOPS_TRUSTED_TYPES": "a list of names",
     "__version__": "a text",
     "show_versions": "writes versions",
+    "ImagePart": "settings, without methods",
     "check_precision": "computes its own data, on a device that is named",
     "Part": "abstract",
     "Kernel": "abstract",

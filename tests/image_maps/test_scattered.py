@@ -12,7 +12,9 @@ from skconvgp.image_maps import (
     ScatteredFit,
     Scattering,
 )
+from skconvgp.kernels._flips import flip
 from skconvgp.processes import MirroredPart, PartChoice
+from skconvgp.processes.basis._sight import Sight
 from tests.helpers.estimators import digits, tiny_network
 from tests.helpers.kernels import cross
 from tests.helpers.processes import RESOURCES
@@ -30,8 +32,13 @@ def components_of(images):
 def part_of(images, *, is_mirrored):
     run = RESOURCES.run(RESOURCES.placement(0))
     choice = PartChoice(tiny_network(), FIT)
+    given = torch.as_tensor(images)
     part = choice.part(
-        torch.as_tensor(images), is_mirrored=is_mirrored, resources=RESOURCES, run=run
+        Sight(torch.cat([given, flip(given)]) if is_mirrored else given),
+        is_mirrored=is_mirrored,
+        needs_plain=False,
+        resources=RESOURCES,
+        run=run,
     )
     return part, run
 
@@ -72,13 +79,13 @@ def test_averages_are_exact_although_positions_are_not_mirrored():
     assert not part.commutes
     new = torch.as_tensor(digits(3, start=50)[0])
     one, other = (
-        part.cross(given, run, needs_diag=True) for given in (new, new.flip(-1))
+        part.cross(Sight(given), run, needs_diag=True) for given in (new, new.flip(-1))
     )
     assert_close(one[0], other[0])
     assert_close(one[1], other[1])
     both = part.view(torch.cat([new, new.flip(-1)]))
     whole = cross(tiny_network(), both).reshape(2, 3, 2, 3).mean((0, 2))
-    assert_close(part.covariance(new, run), whole)
+    assert_close(part.covariance(Sight(new), run), whole)
     assert_close(one[1], whole.diagonal())
 
 
@@ -91,7 +98,7 @@ def test_derivatives_by_images():
     sums, step = rng.normal(size=(2, N)), torch.as_tensor(rng.normal(size=images.shape))
 
     def total(at):
-        found, _ = part.cross(at, run, needs_diag=False)
+        found, _ = part.cross(Sight(at), run, needs_diag=False)
         return float(np.sum(sums * found.numpy()))
 
     pulled = part.pull(images, sums, run)
@@ -113,7 +120,7 @@ def test_colours_are_scattered_as_their_principal_components():
     assert_close(found[::-1], expected * signs)
     fit = replace(ALL, fit_first=ChannelComponents.fit)
     view, shown = fit(torch.as_tensor(images))
-    assert view.first.components.shape == (3, 3)
+    assert view.source.first.components.shape == (3, 3)
     assert "first=ChannelComponents()" in repr(view)
     plain = ALL(colors(torch.as_tensor(images)))[1]
     products = torch.einsum("nchw,mcij->nmhwij", plain, plain)

@@ -165,6 +165,14 @@ class Bar:
                 self._call.tasks.count(share)
         self._show(detail)
 
+    def tell(self, text: str) -> None:
+        """Write a line that stays."""
+        if not self._is_shown:
+            return
+        self._write(text)
+        if sys.stderr.isatty():
+            sys.stderr.write("\n")
+
     def end(self, kind: object, *_: object) -> bool:
         """End the line, with the call or where an error has ended that."""
         is_written = self._has_begun and self._is_shown

@@ -84,6 +84,11 @@ class CallProgress:
         if self.bar is not None:
             self.bar.enter(name)
 
+    def tell(self, text: str) -> None:
+        """Write a line that stays."""
+        if self.bar is not None:
+            self.bar.tell(text)
+
     @contextmanager
     def inside(self, name: str) -> Iterator[None]:
         """Begin a stage, of which all stages inside of the context are parts."""

@@ -25,7 +25,8 @@ from skconvgp.processes._run import Run
 from skconvgp.processes.basis._basis import NewRows
 from skconvgp.processes.basis._patch_basis import PatchBasis
 from skconvgp.processes.basis._plain import KernelBasis
-from skconvgp.processes.basis._views import View, pull_through, see
+from skconvgp.processes.basis._sight import Sight
+from skconvgp.processes.basis._views import View, pull_through
 
 PAIRED = 16  # images whose covariances with their mirror images are computed at once
 PRODUCTS = 512  # images whose products with earlier ones are computed at once
@@ -51,6 +52,10 @@ class Part(Protocol):
         """How many numbers are held for each new image, beside its covariances."""
         ...
 
+    def without_plain(self) -> Self:
+        """Return the part, which keeps nothing for the one without mirror images."""
+        ...
+
     def precision(self, config: ComputeConfig) -> torch.dtype:
         """Return the coarsest precision that a Gram matrix has gone through."""
         ...
@@ -64,7 +69,7 @@ class Part(Protocol):
         ...
 
     def cross(
-        self, images: Tensor, run: Run, *, needs_diag: bool
+        self, sight: Sight, run: Run, *, needs_diag: bool
     ) -> tuple[Tensor, Tensor]:
         """Return covariances (b, n) and prior variances (b,) of new images.
 
@@ -72,11 +77,11 @@ class Part(Protocol):
         """
         ...
 
-    def variances(self, images: Tensor, run: Run) -> Tensor:
+    def variances(self, sight: Sight, run: Run) -> Tensor:
         """Return prior variances (b,) of new images."""
         ...
 
-    def covariance(self, images: Tensor, run: Run) -> Tensor:
+    def covariance(self, sight: Sight, run: Run) -> Tensor:
         """Return covariances (b, b) of new images with each other."""
         ...
 
@@ -118,35 +123,35 @@ class KernelPart(_Seen):
         """How many numbers are held for each new image, beside its covariances."""
         return int(self.basis.rows.shape[1])
 
+    def without_plain(self) -> Self:
+        """Return the part, which keeps nothing for the one without mirror images."""
+        return self
+
     def gram(self, run: Run) -> Tensor:
         """Return the covariances (n, n) of the training images."""
         return self.basis.oracle(run, "fit").gram()
 
     def cross(
-        self,
-        images: Tensor,
-        run: Run,
-        *,
-        needs_diag: bool,
+        self, sight: Sight, run: Run, *, needs_diag: bool
     ) -> tuple[Tensor, Tensor]:
         """Return covariances (b, n) and prior variances (b,) of new images."""
-        rows = _seen_rows(self, images, run)
+        rows = _seen_rows(self, sight, run)
         stream = self.basis.stream(NewRows(rows), run.quiet(), needs_diag=needs_diag)
         cross, diag = zip(*stream, strict=True)
         return torch.cat(cross), torch.cat(diag)
 
-    def variances(self, images: Tensor, run: Run) -> Tensor:
+    def variances(self, sight: Sight, run: Run) -> Tensor:
         """Return prior variances (b,) of new images."""
-        return self.basis.variances(_seen_rows(self, images, run), run)
+        return self.basis.variances(_seen_rows(self, sight, run), run)
 
-    def covariance(self, images: Tensor, run: Run) -> Tensor:
+    def covariance(self, sight: Sight, run: Run) -> Tensor:
         """Return covariances (b, b) of new images with each other."""
-        rows = _seen_rows(self, images, run)
+        rows = _seen_rows(self, sight, run)
         return self.basis.covariance(rows, run.quiet(), 1.0)
 
     def pull(self, images: Tensor, sums: FloatArray, run: Run) -> Tensor:
         """Return derivatives (b, c, h, w) by new images of sums over covariances."""
-        rows = _seen_rows(self, images, run)
+        rows = _seen_rows(self, Sight(images), run)
         return _through(self, images, self.basis.pull(rows, sums, run))
 
 
@@ -180,6 +185,16 @@ class MirroredPart(_Seen):
         """How many numbers are held for each new image, beside its covariances."""
         return int(2 * self.basis.rows.shape[1] + 2 * self.basis.n_samples)
 
+    @property
+    def plain(self) -> KernelPart:
+        """The part without mirror images."""
+        n = self.basis.n_samples // 2
+        return KernelPart(self.view, self.basis.take(np.arange(n)))
+
+    def without_plain(self) -> Self:
+        """Return the part, which keeps nothing for the one without mirror images."""
+        return self
+
     def gram(self, run: Run) -> Tensor:
         """Return the covariances (n, n) of the training images."""
         n = self.basis.n_samples // 2
@@ -189,7 +204,7 @@ class MirroredPart(_Seen):
         return whole.reshape(2, n, 2, n).mean((0, 2))
 
     def cross(
-        self, images: Tensor, run: Run, *, needs_diag: bool
+        self, sight: Sight, run: Run, *, needs_diag: bool
     ) -> tuple[Tensor, Tensor]:
         """Return covariances (b, n) and prior variances (b,) of new images.
 
@@ -197,33 +212,32 @@ class MirroredPart(_Seen):
         mirroring does not commute.
         """
         quiet = run.quiet()
-        rows = [_seen_rows(self, images, run)]
+        rows = [_seen_rows(self, sight, run)]
         if needs_diag or not self.commutes:
-            rows.append(_seen_rows(self, flip(images), run))
+            rows.append(_seen_rows(self, sight.flipped, run))
         used = rows[:1] if self.commutes else rows
         cross = self._mean([self._averaged(one, quiet) for one in used])
         if not needs_diag:
             return cross, cross.new_zeros(len(cross))
         return cross, self._variances(rows[0], rows[1], quiet)
 
-    def variances(self, images: Tensor, run: Run) -> Tensor:
+    def variances(self, sight: Sight, run: Run) -> Tensor:
         """Return prior variances (b,) of new images."""
-        one, other = (_seen_rows(self, x, run) for x in (images, flip(images)))
+        one, other = (_seen_rows(self, x, run) for x in (sight, sight.flipped))
         return self._variances(one, other, run)
 
-    def covariance(self, images: Tensor, run: Run) -> Tensor:
+    def covariance(self, sight: Sight, run: Run) -> Tensor:
         """Return covariances (b, b) of new images with each other."""
-        both = torch.cat([images, flip(images)])
-        rows = _seen_rows(self, both, run)
-        whole = self.basis.covariance(rows, run.quiet(), 1.0)
-        n = len(images)
+        both = [_seen_rows(self, x, run) for x in (sight, sight.flipped)]
+        whole = self.basis.covariance(np.concatenate(both), run.quiet(), 1.0)
+        n = len(sight.images)
         return whole.reshape(2, n, 2, n).mean((0, 2))
 
     def pull(self, images: Tensor, sums: FloatArray, run: Run) -> Tensor:
         """Return derivatives (b, c, h, w) by new images of sums over covariances."""
         halves, gradients = np.hstack([sums, sums]) / 2.0, []
         for given in (images, flip(images))[: 1 if self.commutes else 2]:
-            rows = _seen_rows(self, given, run)
+            rows = _seen_rows(self, Sight(given), run)
             by_rows = self.basis.pull(rows, halves, run)
             gradients.append(_through(self, given, by_rows))
         if self.commutes:
@@ -265,6 +279,9 @@ class PatchPart(_Seen):
     # (n, r), of the training images, in the precision of responses.
     features: FloatArray
 
+    # The part without mirror images, if it was asked for.
+    plain: Any = None
+
     @classmethod
     def of(
         cls,
@@ -273,21 +290,34 @@ class PatchPart(_Seen):
         seen: Tensor,
         *,
         is_averaged: bool,
+        needs_plain: bool,
         run: Run,
     ) -> Self:
         """Return the part with the features of training images.
 
         `seen` has these images as the view shows them, and then their mirror images if
-        features are averaged.
+        features are averaged. Then the part without these may be needed, too.
         """
         part = cls(view, basis, is_averaged, np.empty((0, basis.n_samples)))
         rows, n = to_numpy(seen.flatten(1)), len(seen) // (2 if is_averaged else 1)
-        blocks = []
+        blocks, plain = [], []
         for block in slices(n, part._at_once(run.config)):
-            versions = [rows[:n][block], rows[n:][block]]
-            of_block = part._mean(versions if is_averaged else versions[:1], run)
+            versions = [rows[:n][block], rows[n:][block]][: 1 + is_averaged]
+            if needs_plain:
+                one, other = (part._mean([version], run) for version in versions)
+                plain.append(to_numpy(one.to(basis.tile_dtype)))
+                of_block = (one + other) / 2.0
+            else:
+                of_block = part._mean(versions, run)
             blocks.append(to_numpy(of_block.to(basis.tile_dtype)))
+        if needs_plain:
+            alone = replace(part, is_averaged=False, features=np.concatenate(plain))
+            part = replace(part, plain=alone)
         return replace(part, features=np.concatenate(blocks))
+
+    def without_plain(self) -> Self:
+        """Return the part, which keeps nothing for the one without mirror images."""
+        return replace(self, plain=None)
 
     @property
     def n_values(self) -> int:
@@ -310,49 +340,49 @@ class PatchPart(_Seen):
 
     def cross(
         self,
-        images: Tensor,
+        sight: Sight,
         run: Run,
         *,
         needs_diag: bool,  # noqa: ARG002  (they cost little beside covariances)
     ) -> tuple[Tensor, Tensor]:
         """Return covariances (b, n) and prior variances (b,) of new images."""
-        features = self._features(images, run)
+        features = self._features(sight, run)
         products = self._products(features, len(self.features), run)
         return products, features.square().sum(1)
 
-    def variances(self, images: Tensor, run: Run) -> Tensor:
+    def variances(self, sight: Sight, run: Run) -> Tensor:
         """Return prior variances (b,) of new images."""
-        return self._features(images, run).square().sum(1)
+        return self._features(sight, run).square().sum(1)
 
-    def covariance(self, images: Tensor, run: Run) -> Tensor:
+    def covariance(self, sight: Sight, run: Run) -> Tensor:
         """Return covariances (b, b) of new images with each other."""
-        features = self._features(images, run)
+        features = self._features(sight, run)
         return symmetrize_(features @ features.mT)
 
     def pull(self, images: Tensor, sums: FloatArray, run: Run) -> Tensor:
         """Return derivatives (b, c, h, w) by new images of sums over covariances."""
         by_features = sums @ self.features
         gradients: list[Tensor] = []
-        for given in self._versions(images):
+        for given in self._versions(Sight(images)):
             rows = _seen_rows(self, given, run)
             by_rows = self.basis.pull(rows, by_features, run)
-            through = _through(self, given, by_rows)
+            through = _through(self, given.images, by_rows)
             gradients.append(flip(through) if gradients else through)
         return torch.stack(gradients).mean(0)
 
-    def _features(self, images: Tensor, run: Run) -> Tensor:
+    def _features(self, sight: Sight, run: Run) -> Tensor:
         """Return the features (b, r) of images."""
-        versions = [_seen_rows(self, given, run) for given in self._versions(images)]
+        versions = [_seen_rows(self, given, run) for given in self._versions(sight)]
         return self._mean(versions, run)
 
     def _mean(self, versions: list[NDArray[Any]], run: Run) -> Tensor:
         """Return the mean features (b, r) of versions of images, as rows."""
         return self.basis.mean_features(versions, run.quiet())
 
-    def _versions(self, images: Tensor) -> Iterator[Tensor]:
-        yield images
+    def _versions(self, sight: Sight) -> Iterator[Sight]:
+        yield sight
         if self.is_averaged:
-            yield flip(images)
+            yield sight.flipped
 
     def _products(self, features: Tensor, n: int, run: Run) -> Tensor:
         """Return products (b, n) of features (b, r) with training features."""
@@ -365,10 +395,10 @@ class PatchPart(_Seen):
         return self.basis.rows_at_once(config)
 
 
-def _seen_rows(part: Part, images: Tensor, run: Run) -> NDArray[Any]:
+def _seen_rows(part: Part, sight: Sight, run: Run) -> NDArray[Any]:
     """Return rows of images as the view of a part shows them."""
     dtype = part.kernel_basis.tile_dtype
-    return to_numpy(see(part.view, images, run.config.device, dtype).flatten(1))
+    return to_numpy(sight.through(part.view, run.config.device, dtype).flatten(1))
 
 
 def _through(part: Part, images: Tensor, by_rows: FloatArray) -> Tensor:

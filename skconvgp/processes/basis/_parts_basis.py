@@ -19,7 +19,10 @@ from skconvgp.processes.basis._basis import Basis, BasisReport, NewRows, Stream
 from skconvgp.processes.basis._landmark_parts import LandmarkParts
 from skconvgp.processes.basis._parts import Part
 from skconvgp.processes.basis._plain import KernelBasis, report_of
+from skconvgp.processes.basis._sight import Sight, shared_values, source_of
 from skconvgp.processes.basis._views import require_slopes
+
+VERSIONS = 2  # of an image: as it is, and its mirror image
 
 
 @dataclass(frozen=True)
@@ -108,15 +111,15 @@ class PartsBasis(Basis):
         show = run.progress(COVARIANCES, unit=IMAGES)
         show(0, len(new))
         for block in slices(len(new), self.rows_at_once(run.config)):
-            images = self.images.images(new.rows[block])
+            sight = self._sight(new.rows[block])
             cross = torch.zeros(
-                (len(images), self.n_samples),
+                (len(sight.images), self.n_samples),
                 dtype=run.config.solve_dtype,
                 device=run.config.device,
             )
-            diag = cross.new_zeros(len(images))
-            for part, factor in zip(self.parts, self.factors.tolist(), strict=True):
-                of_part, variances = part.cross(images, run, needs_diag=needs_diag)
+            diag = cross.new_zeros(len(cross))
+            for part, factor in self._in_turn:
+                of_part, variances = part.cross(sight, run, needs_diag=needs_diag)
                 cross.add_(of_part, alpha=factor)
                 diag.add_(variances, alpha=factor)
             yield cross, diag
@@ -126,21 +129,21 @@ class PartsBasis(Basis):
         """Return prior variances (n1,) of new images (n1, d)."""
         quiet, found = run.quiet(), []
         for block in slices(len(rows), self.rows_at_once(run.config)):
-            images = self.images.images(rows[block])
+            sight = self._sight(rows[block])
             of_parts = [
-                part.variances(images, quiet).to(run.config.solve_dtype) * factor
-                for part, factor in zip(self.parts, self.factors.tolist(), strict=True)
+                part.variances(sight, quiet).to(run.config.solve_dtype) * factor
+                for part, factor in self._in_turn
             ]
             found.append(torch.stack(of_parts).sum(0))
         return torch.cat(found)
 
     def covariance(self, rows: NDArray[Any], run: Run, unit: float) -> Tensor:
         """Return covariances (n1, n1) of new images with each other, in a unit."""
-        images = self.images.images(rows)
+        sight = self._sight(rows)
         return torch.stack(
             [
-                part.covariance(images, run) * (factor / unit)
-                for part, factor in zip(self.parts, self.factors.tolist(), strict=True)
+                part.covariance(sight, run) * (factor / unit)
+                for part, factor in self._in_turn
             ]
         ).sum(0)
 
@@ -157,8 +160,21 @@ class PartsBasis(Basis):
 
     def rows_at_once(self, config: ComputeConfig) -> int:
         """Return how many new images are looked at at once."""
-        width = self.n_samples + max(part.n_values for part in self.parts)
+        shape = self.images.map_shape
+        n_shared = max(shared_values(part.view, shape) for part in self.parts)
+        n_own = max(part.n_values for part in self.parts)
+        width = self.n_samples + n_own + VERSIONS * n_shared
         return stream_rows(width, config.solve_dtype.itemsize, config.memory_budget)
+
+    @property
+    def _in_turn(self) -> list[tuple[Part, float]]:
+        """Parts with their factors; those that share a source follow each other."""
+        pairs = list(zip(self.parts, self.factors.tolist(), strict=True))
+        return sorted(pairs, key=lambda pair: source_of(pair[0].view))
+
+    def _sight(self, rows: NDArray[Any]) -> Sight:
+        """Return new images (n1, d), for parts that look at them in turn."""
+        return Sight(self.images.images(rows))
 
 
 def unit_of(gram: Tensor, weights: Tensor) -> float:

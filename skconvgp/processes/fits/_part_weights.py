@@ -1,16 +1,24 @@
-"""Weights of the parts of a sum, on a grid."""
+"""Which parts a sum has, and with which weights: what left-out images say."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from skconvgp._typing import FloatArray
+from skconvgp.engine import rows_to_tensor
+from skconvgp.inference import LeftOutSamples, Mixture, WeightedSum, choose_mixture
+from skconvgp.processes._problem import ROUNDING, Problem
+from skconvgp.processes._run import Run
+from skconvgp.processes.fits._part_choice import PartChoice, cost_of
 
-STEPS = 5  # weights are multiples of 1 / 5
-Counts = tuple[int, ...]
+LEAST_SHARE = 0.02  # of a part that is kept
+# How much worse the criterion may be for a millisecond less of a new image.
+PRICE = 3e-3
 
 
 def equal_weights(n_parts: int) -> FloatArray:
@@ -18,42 +26,80 @@ def equal_weights(n_parts: int) -> FloatArray:
     return np.full(n_parts, 1.0 / n_parts)
 
 
-def search_weights(score: Callable[[FloatArray], float], n_parts: int) -> FloatArray:
-    """Return the weights (p,) of sum 1 with the largest score.
+def left_out_samples(problem: Problem, run: Run) -> LeftOutSamples:
+    """Return the samples of a problem, one for each input; groups leave together."""
+    inputs = problem.inputs.to(run.config.device)
+    y, w = run.tensor(problem.targets), run.tensor(problem.weights)
+    y, w = y.to(torch.float64), w.to(torch.float64)
+    merged, of = inputs.merge(y, w), inputs.input_groups
+    groups = None if of is None else _by_size(of)
+    shares = is_known = None
+    if problem.codes is not None:
+        codes = rows_to_tensor(problem.class_codes).to(w.device)
+        n_classes = max(2, len(problem.scale))
+        own = inputs.sum(torch.nn.functional.one_hot(codes, n_classes) * w[:, None])
+        shares = own / own.sum(1, keepdim=True)
+        totals, label = own.sum(0), shares.argmax(1, keepdim=True)
+        if of is not None:  # whole groups leave
+            sums = own.new_zeros(int(of.max()) + 1, n_classes)
+            own = sums.index_add_(0, of, own)[of]
+        others = (totals[label] - own.gather(1, label))[:, 0]
+        is_known = others > ROUNDING * totals[label][:, 0]
+    return LeftOutSamples(merged.targets, merged.weights, shares, groups, is_known)
 
-    All multiples of 1 / 5 are tried for two parts. For more parts the search starts
-    from the best single part, and moves 1 / 5 from one part to another as long as the
-    score rises.
 
-    Parameters
-    ----------
-    score : callable
-        Score of weights (p,).
-    n_parts : int
-        Number p of parts.
+def _by_size(of: Tensor) -> list[Tensor]:
+    """Return the members (g, s) of the groups (n,) of samples, for each size s."""
+    sizes = of.bincount()
+    order = of.argsort(stable=True)
+    return [
+        order[(sizes[of] == size)[order]].reshape(-1, size)
+        for size in sorted(set(sizes.tolist()) - {0})
+    ]
+
+
+def without_idle(
+    total: WeightedSum,
+    samples: LeftOutSamples,
+    found: Mixture,
+    choices: Sequence[PartChoice],
+) -> Mixture:
+    """Return a mixture without the parts that add little.
+
+    Parts of a small share go first. Then the dearest parts are tried: a part goes if
+    the criterion rises by less than its price, once the other parts are chosen anew.
     """
+    kept: list[int] = np.flatnonzero(found.shares).tolist()
+    least = LEAST_SHARE * total.room
+    small = {i for i in kept if total.is_free[i] and found.shares[i] < least}
+    if small:
+        kept = [i for i in kept if i not in small]
+        found = _of_some(total, samples, found, kept)
+    dear = [i for i in kept if total.is_free[i]]
+    for i in sorted(dear, key=lambda i: -cost_of(choices, [i])):
+        fewer = [j for j in kept if j != i]
+        if not any(total.is_free[j] for j in fewer):
+            continue
+        saved = cost_of(choices, kept) - cost_of(choices, fewer)
+        tried = _of_some(total, samples, found, fewer)
+        if tried.left_out - found.left_out < PRICE * saved:
+            kept, found = fewer, tried
+    return found
 
-    @cache
-    def score_at(counts: Counts) -> float:
-        return score(np.array(counts) / STEPS)
 
-    every = range(n_parts)
-    singles = [tuple(STEPS if i == j else 0 for j in every) for i in every]
-    if n_parts == 2:
-        singles = [(STEPS - i, i) for i in range(STEPS + 1)]
-    best, previous = max(singles, key=score_at), None
-    while best != previous:
-        previous = best
-        best = max([best, *_moves(best)], key=score_at)
-    return np.array(best) / STEPS
-
-
-def _moves(counts: Counts) -> Iterator[Counts]:
-    """Yield counts with one of them moved from a part to another."""
-    for source, count in enumerate(counts):
-        for target in range(len(counts)):
-            if count and target != source:
-                moved = list(counts)
-                moved[source] -= 1
-                moved[target] += 1
-                yield tuple(moved)
+def _of_some(
+    total: WeightedSum, samples: LeftOutSamples, found: Mixture, kept: list[int]
+) -> Mixture:
+    """Return the best mixture of some parts, from a mixture of more of them."""
+    few = replace(
+        total,
+        grams=[total.grams[i] for i in kept],
+        given=total.given[kept],
+        preferred=total.preferred[kept],
+    )
+    free = few.is_free
+    start = replace(found, logs=np.log(found.shares[kept][free]))
+    own = choose_mixture(few, samples, start)
+    shares = np.zeros(len(total.grams))
+    shares[kept] = own.shares
+    return replace(own, shares=shares)

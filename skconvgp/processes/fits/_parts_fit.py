@@ -5,26 +5,19 @@ The formulas: docs/maths.rst, "Sums of parts".
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Generator, Tensor
 
 from skconvgp._tensors import permutation
-from skconvgp._typing import FloatArray, ImageShape
-from skconvgp.engine import (
-    Size,
-    kernel_shape,
-    require_memory,
-    to_numpy,
-)
-from skconvgp.inference import mean_variance, noise_grid, score_noise
-from skconvgp.kernels import Kernel, PatchKernel
+from skconvgp._typing import FloatArray
+from skconvgp.engine import Size, to_numpy
+from skconvgp.inference import WeightedSum, choose_mixture, noise_grid
 from skconvgp.kernels._flips import flip
 from skconvgp.processes._plan import (
     GPU_SELECTION_COPIES,
@@ -33,12 +26,7 @@ from skconvgp.processes._plan import (
     Plan,
     Route,
 )
-from skconvgp.processes._problem import (
-    Problem,
-    Settings,
-    first_of_each,
-    fixed_amplitude,
-)
+from skconvgp.processes._problem import Problem, Settings
 from skconvgp.processes._run import (
     EIGEN,
     FACTOR,
@@ -51,127 +39,30 @@ from skconvgp.processes._run import (
     Stage,
     clock,
 )
-from skconvgp.processes.basis._inducing_sum import TermChoice, choose_inducing, terms_of
-from skconvgp.processes.basis._parts import KernelPart, MirroredPart, Part, PatchPart
-from skconvgp.processes.basis._parts_basis import PartsBasis, unit_of
-from skconvgp.processes.basis._patch_basis import PatchBasis
+from skconvgp.processes.basis._parts_basis import PartsBasis
 from skconvgp.processes.basis._plain import KernelBasis
-from skconvgp.processes.basis._views import FitView, SizedFitView, View, see
+from skconvgp.processes.basis._sight import Sight
 from skconvgp.processes.fits._exact import fit_exact
-from skconvgp.processes.fits._part_weights import equal_weights, search_weights
+from skconvgp.processes.fits._label_models import spread_over_classes
+from skconvgp.processes.fits._part_choice import (
+    Built,
+    BuiltParts,
+    PartChoice,
+    in_turn,
+    stage_name,
+    summed,
+    tell_parts,
+)
+from skconvgp.processes.fits._part_weights import left_out_samples, without_idle
 from skconvgp.solvers import Cholesky
 
-KMEANS = TermChoice("kmeans", None, "auto")
-FEW = 32  # images that show which precision a kernel needs
 JUDGED_IMAGES = 1000  # images that choose weights, at most
 WEIGHTS = "weights"  # a stage
-
-
-@dataclass(frozen=True)
-class PartChoice:
-    """A part before it is fitted.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel; a `PatchKernel` is evaluated through inducing patches.
-    fit_view : callable, optional
-        Fits the view through which it sees images.
-    inducing : TermChoice
-        How inducing patches and places of a `PatchKernel` are chosen.
-    name : str
-        What a report calls it.
-    """
-
-    kernel: Kernel
-    fit_view: FitView | None = None
-    inducing: TermChoice = KMEANS
-    name: str = ""
-
-    def n_shown(self, image_shape: ImageShape) -> int:
-        """Return how many numbers of an image its view holds in a fit; 0 if unknown."""
-        if not isinstance(self.fit_view, SizedFitView):
-            return 0
-        return self.fit_view.n_values(image_shape)
-
-    @property
-    def n_kept(self) -> int:
-        """How many features of an image are kept; 0 if that is not known before."""
-        terms = [term.kernel for term in terms_of(self.kernel)]
-        places, n_patches = self.inducing.n_locations, self.inducing.n_inducing
-        if not any(isinstance(one, PatchKernel) for one in terms):
-            return 0
-        if n_patches is None or not isinstance(places, tuple):
-            return 0
-        return len(terms) * n_patches * int(math.prod(places))
-
-    def part(
-        self, images: Tensor, *, is_mirrored: bool, resources: Resources, run: Run
-    ) -> Part:
-        """Return the part fitted to training images (n, c, h, w)."""
-        both = torch.cat([images, flip(images)]) if is_mirrored else images
-        view, seen = self._view(both, run.config.device)
-        terms = terms_of(self.kernel)
-        if not any(isinstance(term.kernel, PatchKernel) for term in terms):
-            # Drawn, as with the same seed each time: images may come in some order.
-            order = permutation(len(both), Generator().manual_seed(0))
-            few = see(view, both[order[:FEW]], run.config.device, torch.float64)
-            dtype = resources.with_precision(self._basis(few), run).tile_dtype
-            seen = _in_precision(view, both, seen, dtype, run)
-            name = str(dtype).removeprefix("torch.")
-            basis = replace(self._basis(seen), dtype=name)
-            if is_mirrored:
-                return MirroredPart.of(view, basis, run)
-            return KernelPart(view, basis)
-        basis = self._basis(seen)
-        choices = (self.inducing,) * len(terms)
-        given = basis.images(basis.rows[first_of_each(basis.rows)])
-        inducing = choose_inducing(
-            terms_of(basis.kernel), choices, given, resources.generator()
-        )
-        used = inducing.n_features * len(images) * torch.float64.itemsize
-        what = f"{inducing.n_features} features of {len(images)} images"
-        remedy = "use fewer inducing patches or places."
-        require_memory(used, torch.device("cpu"), what, remedy)
-        features = resources.with_precision(
-            PatchBasis(inducing, basis.take(np.arange(0))), run
-        )
-        seen = _in_precision(view, both, seen, features.tile_dtype, run)
-        return PatchPart.of(view, features, seen, is_averaged=is_mirrored, run=run)
-
-    def _view(self, images: Tensor, device: torch.device) -> tuple[View | None, Tensor]:
-        """Return the view, fitted to different images, and all images through it."""
-        if self.fit_view is None:
-            return None, images
-        first = first_of_each(to_numpy(images.flatten(1)))
-        if len(first) == len(images):
-            return self.fit_view(images.to(device))
-        view, _ = self.fit_view(images[first].to(device))
-        return view, see(view, images, device, images.dtype)
-
-    def _basis(self, seen: Tensor) -> KernelBasis:
-        """Return the kernel with images (n, c, h, w) as a view shows them."""
-        channels, height, width = seen.shape[1:]
-        rows, shape = to_numpy(seen.flatten(1)), (channels, height, width)
-        self.kernel.check(kernel_shape(self.kernel, shape))
-        return KernelBasis(self.kernel, rows, np.arange(len(rows)), shape).resolved()
-
-
-@dataclass(frozen=True)
-class _Built:
-    """Parts of training images, with their Gram matrices (p, n, n) in their units."""
-
-    parts: list[Part]
-    grams: list[Tensor]
-    units: FloatArray
-    is_mirrored: bool
-
-    def mixed(self, weights: FloatArray) -> Tensor:
-        """Return the weighted sum (n, n) of the matrices."""
-        total = torch.zeros_like(self.grams[0])
-        for gram, weight in zip(self.grams, weights.tolist(), strict=True):
-            total.add_(gram, alpha=weight)
-        return total
+# Matrices that are held beside those of the parts while weights are chosen.
+MIXING_COPIES = 8
+TRIALS = 100  # sums whose matrices are factored while weights are chosen, about
+# Mirror images are averaged over unless that is worse by as much as so many images.
+FOR_MIRRORS = 1.0
 
 
 @dataclass(frozen=True)
@@ -186,11 +77,11 @@ class PartsFit:
         The parts.
     settings : Settings
         Noise and amplitude.
-    weights : ndarray of shape (p,) or None
-        Weights of the parts; None chooses them by the criterion of the noise.
+    shares : ndarray of shape (p,)
+        Weights of the parts, of sum 1 if none is NaN, which chooses it.
     mirrors : tuple of bool
         Whether mirror images are averaged over; of two values the one with the better
-        criterion at equal weights.
+        criterion.
     keeps_left_out : bool
         Whether leave-one-out values are used after the fit.
     """
@@ -198,7 +89,7 @@ class PartsFit:
     images: KernelBasis
     choices: tuple[PartChoice, ...]
     settings: Settings
-    weights: FloatArray | None
+    shares: FloatArray
     mirrors: tuple[bool, ...]
     keeps_left_out: bool
 
@@ -209,15 +100,17 @@ class PartsFit:
         Views and features are in single precision, and count half.
         """
         n, shape = self.images.n_samples, self.images.image_shape
-        n_built = len(self.mirrors) if n <= JUDGED_IMAGES else 1
-        built = len(self.choices) * n_built * n**2
+        m = min(n, JUDGED_IMAGES)
+        judged = (len(self.choices) * len(self.mirrors) + MIXING_COPIES) * m**2
         versions = 2 if any(self.mirrors) else 1
         shown = (
             max(choice.n_shown(shape) for choice in self.choices) * versions * n // 2
         )
-        kept = sum(choice.n_kept for choice in self.choices) * n_built * n // 2
-        on_gpu = GPU_SELECTION_COPIES * n**2 + built + shown
-        held = SELECTION_COPIES * n**2 + built + shown + kept
+        each = [choice.n_kept for choice in self.choices]
+        # Those without mirror images are held while the matrix of a part is computed.
+        kept = (sum(each) + max(each) * (len(self.mirrors) - 1)) * n // 2
+        on_gpu = max(judged, GPU_SELECTION_COPIES * n**2 + judged * (n == m)) + shown
+        held = max(judged, SELECTION_COPIES * n**2 + judged * (n == m)) + shown + kept
         return Size(held, on_gpu, n**2 + shown + kept)
 
     def plan(self, resources: Resources) -> Plan:
@@ -231,157 +124,154 @@ class PartsFit:
         route: Route,
         resources: Resources,
         problem: Problem,
-        basis: None,  # noqa: ARG002  (the parts have covariances)
+        _: None,  # the parts have covariances
         run: Run,
     ) -> Fitted:
         start, n = clock(run.config.device), len(problem.rows)
         run.progress.expect(*self._stages(n))
         built, weights = self._chosen(problem, resources, run)
-        used = np.flatnonzero(weights)
-        if len(built.grams[0]) < n:
-            all_images = np.arange(n)
-            built = self._built(
-                used.tolist(), problem, all_images, built.is_mirrored, resources, run
+        mirror = built.is_mirrored
+        report = tell_parts(self.choices, weights, run, is_mirrored=mirror)
+        # Views and patches of the judged images may be of their mirror images, too.
+        if len(built.grams[0]) < n or (len(self.mirrors) > 1 and not mirror):
+            del built  # so that its matrices are not held beside the others
+            run.progress.expect(*self._stages_of(weights, n, mirror=mirror))
+            parts, factors, gram = summed(
+                self.choices,
+                weights,
+                self.images.images(problem.rows),
+                run.tensor(problem.weights),
+                is_mirrored=mirror,
+                resources=resources,
+                run=run,
+                run_of=lambda _: run,
             )
         else:
-            built = _only(built, used)
-        parts = PartsBasis(self.images, tuple(built.parts), weights[used] / built.units)
+            used = np.flatnonzero(weights)
+            built = built.take(used)
+            parts, factors = tuple(built.parts), weights[used] / built.units
+            gram = built.mixed(weights[used])
+            del built
+        basis = PartsBasis(self.images, parts, factors)
         process, record = fit_exact(
             problem,
-            parts.with_gram(built.mixed(weights[used])),
+            basis.with_gram(gram),
             run,
             settings=self.settings,
             route=route,
             keeps_left_out=self.keeps_left_out,
             gram_seconds=clock(run.config.device) - start,
         )
-        report = {
-            "part_weights": tuple(weights.tolist()),
-            "part_names": tuple(choice.name for choice in self.choices),
-            "is_mirrored": built.is_mirrored,
-        }
         record = replace(record, report=record.report | report)
-        return Fitted(replace(process, basis=parts), record, np.arange(n))
+        return Fitted(replace(process, basis=basis), record, np.arange(n))
 
     def _stages(self, n: int) -> list[Stage]:
         """Return the stages of a fit to n images."""
-        m, every = min(n, JUDGED_IMAGES), range(len(self.choices))
-        built = [(i, m, is_mirrored) for is_mirrored in self.mirrors for i in every]
-        whole = [(i, n, self.mirrors[-1]) for i in every] if n > m else []
-        n_scores = len(self.mirrors) - 1
-        n_scores += 2 * len(every) ** 2 if self.weights is None else 0
+        m, every = min(n, JUDGED_IMAGES), np.ones(len(self.choices))
+        n_scores = TRIALS * len(self.mirrors) if self._is_choosing else 0
+        mirror = self.mirrors[-1]
+        return [
+            *self._stages_of(every, m, mirror=mirror)[:-2],
+            Stage(WEIGHTS, n_scores * (FACTOR + INVERSE) * m**3, FLOPS),
+            *self._stages_of(every, n, mirror=mirror)[0 if n > m else -2 :],
+        ]
+
+    def _stages_of(self, weights: FloatArray, n: int, *, mirror: bool) -> list[Stage]:
+        """Return the stages of a fit to n images whose parts are known."""
         n_noises = isinstance(self.settings.noise, str)
         solving = FACTOR + INVERSE * self.keeps_left_out
         return [
-            *map(self._stage, built),
-            Stage(WEIGHTS, n_scores * EIGEN * m**3, FLOPS),
-            *map(self._stage, whole),
+            *(self.stage(int(i), n, mirror=mirror) for i in np.flatnonzero(weights)),
             Stage(NOISE, n_noises * EIGEN * n**3, FLOPS),
             Stage(SOLVING, solving * n**3, FLOPS),
         ]
 
-    def _stage(self, one: tuple[int, int, bool]) -> Stage:
-        """Return the stage of a part, of so many images, with mirror images or not."""
-        i, n, is_mirrored = one
-        name = f"part {i + 1} of {len(self.choices)}: {self.choices[i].name}"
-        if is_mirrored and len(self.mirrors) > 1:
-            name += ", mirrored"
-        if self.images.n_samples > JUDGED_IMAGES:
-            name += f", {n} images"
-        return Stage(name, n**2 * (1.0 + is_mirrored), "pairs of images")
+    def stage(self, index: int, n: int, *, mirror: bool) -> Stage:
+        """Return the stage of a part, of n images, with mirror images or not."""
+        name = stage_name(self.choices, index, n)
+        return Stage(name, n**2 * (1.0 + mirror), "pairs of images")
+
+    @property
+    def _is_choosing(self) -> bool:
+        """Whether weights or mirror images are chosen."""
+        return len(self.mirrors) > 1 or bool(np.isnan(self.shares).any())
 
     def _chosen(
         self, problem: Problem, resources: Resources, run: Run
-    ) -> tuple[_Built, FloatArray]:
+    ) -> tuple[Built, FloatArray]:
         """Return parts of some images that judge, and the weights of all parts."""
-        n = len(problem.rows)
-        drawn = permutation(n, resources.generator())[:JUDGED_IMAGES]
-        indices = to_numpy(drawn.sort().values)
+        indices = judged_images(problem, resources)
+        every = range(len(self.choices))
+        candidates = self._built(every, problem, indices, self.mirrors, resources, run)
+        if not self._is_choosing:
+            return candidates[0], self.shares
+        run.progress.enter(WEIGHTS)
         judged = problem.take(indices, is_precomputed=False)
-        equal, every = equal_weights(len(self.choices)), range(len(self.choices))
-        weights = equal if self.weights is None else self.weights
-        candidates = [
-            self._built(every, problem, indices, is_mirrored, resources, run)
-            for is_mirrored in self.mirrors
+        samples, first = left_out_samples(judged, run), judged.inputs.first()
+        sums = [self._sum(one, to_numpy(first), run) for one in candidates]
+        found = [choose_mixture(one, samples) for one in sums]
+        m = len(samples.targets)
+        values = [
+            one.value - FOR_MIRRORS / m * built.is_mirrored
+            for one, built in zip(found, candidates, strict=True)
         ]
-        built = candidates[0]
-        if len(candidates) > 1 or self.weights is None:
-            run.progress.enter(WEIGHTS)
-        if len(candidates) > 1:
-            scores = [self._score(one, weights, judged, run) for one in candidates]
-            built = candidates[int(np.argmax(scores))]
-        if self.weights is None:
-            weights = search_weights(
-                lambda tried: self._score(built, tried, judged, run), len(equal)
-            )
-        return built, weights
+        best = int(np.argmin(values))
+        chosen = without_idle(sums[best], samples, found[best], self.choices)
+        return candidates[best], chosen.shares
+
+    def _sum(self, built: Built, first: NDArray[np.intp], run: Run) -> WeightedSum:
+        """Return the sum of the parts of different images, whose weights are chosen."""
+        noise = self.settings.noise
+        parts = PartsBasis(self.images, tuple(built.parts), built.units)
+        least = noise_grid(parts.precision(run.config))[-1]
+        grams = [gram.to(torch.float64) for gram in built.grams]
+        if len(first) < len(grams[0]):
+            grams = [gram[first[:, None], first] for gram in grams]
+        preferred = np.array([one.preference for one in self.choices])
+        fixed = None if isinstance(noise, str) else max(float(noise), least)
+        return WeightedSum(grams, self.shares, preferred, fixed, least)
 
     def _built(
         self,
         used: Sequence[int],
         problem: Problem,
         indices: NDArray[np.intp],
-        is_mirrored: bool,
+        mirrors: tuple[bool, ...],
         resources: Resources,
         run: Run,
-    ) -> _Built:
-        """Return the used parts, of the images at these indices."""
+    ) -> list[Built]:
+        """Return the used parts of the images at these indices.
+
+        Of two ways to see mirror images, the parts that are averaged over them give the
+        matrices of the others: then features are computed once.
+        """
         images = self.images.images(problem.rows[indices])
-        weights = run.tensor(problem.weights[indices])
-        built = _Built([], [], np.ones(len(used)), is_mirrored)
-        for i, index in enumerate(used):
-            stage = self._stage((index, len(images), is_mirrored))
-            with run.progress.inside(stage.name):
-                part = self.choices[index].part(
-                    images, is_mirrored=is_mirrored, resources=resources, run=run
+        n, weights = len(images), run.tensor(problem.weights[indices])
+        is_mirrored, needs_plain = any(mirrors), len(mirrors) > 1
+        sight = Sight(torch.cat([images, flip(images)]) if is_mirrored else images)
+        built = [BuiltParts(mirror, weights) for mirror in mirrors]
+        for index in in_turn(self.choices, used):
+            with run.progress.inside(stage_name(self.choices, index, n)):
+                part: Any = self.choices[index].part(
+                    sight,
+                    is_mirrored=is_mirrored,
+                    needs_plain=needs_plain,
+                    resources=resources,
+                    run=run,
                 )
-                gram = part.gram(run)
-            built.units[i] = unit_of(gram, weights)
-            built.parts.append(part)
-            built.grams.append(gram / built.units[i])
-        return built
-
-    def _score(
-        self, built: _Built, weights: FloatArray, problem: Problem, run: Run
-    ) -> float:
-        """Return the criterion of weights, at the best noise."""
-        y, w = run.tensor(problem.targets), run.tensor(problem.weights)
-        gram, noise = built.mixed(weights), self.settings.noise
-        unit = mean_variance(gram.diagonal(), w)
-        precision = PartsBasis(self.images, tuple(built.parts), built.units).precision(
-            run.config
-        )
-        grid, criterion = noise_grid(precision), "loo"
-        if isinstance(noise, str):
-            criterion = noise
-        else:
-            grid = [max(noise, grid[-1])]
-        return score_noise(
-            gram / unit,
-            y,
-            w,
-            criterion=criterion,
-            amplitude=fixed_amplitude(self.settings.amplitude, unit, y),
-            grid=grid,
-            inputs=problem.inputs.to(y.device),
-        )[1]
+                for one in built:
+                    own = part.plain if needs_plain and not one.is_mirrored else part
+                    one.add(index, own.without_plain(), run)
+        return [one.finish(used) for one in built]
 
 
-def _only(built: _Built, used: NDArray[np.intp]) -> _Built:
-    """Return some of the parts."""
-    indices = used.tolist()
-    return _Built(
-        [built.parts[i] for i in indices],
-        [built.grams[i] for i in indices],
-        built.units[used],
-        built.is_mirrored,
-    )
+def judged_images(problem: Problem, resources: Resources) -> NDArray[np.intp]:
+    """Return images (m,) that choose weights, in increasing order, drawn at random.
 
-
-def _in_precision(
-    view: View | None, images: Tensor, seen: Tensor, dtype: torch.dtype, run: Run
-) -> Tensor:
-    """Return images as a view shows them, again if they are needed more precisely."""
-    if view is None or seen.dtype == dtype:
-        return seen
-    return see(view, images, run.config.device, dtype)
+    Classes have shares of them as they have of the images.
+    """
+    order = to_numpy(permutation(len(problem.rows), resources.generator()))
+    if problem.codes is not None:
+        spread = spread_over_classes(problem.class_codes[order], JUDGED_IMAGES)
+        order = order[to_numpy(spread)]
+    return np.sort(order[:JUDGED_IMAGES])

@@ -31,9 +31,11 @@ from skconvgp.processes._run import (
     clock,
 )
 from skconvgp.processes.basis._landmark_parts import MANY_IMAGES, lift_map_of, single
-from skconvgp.processes.basis._parts_basis import PartsBasis, unit_of
+from skconvgp.processes.basis._parts import Part
+from skconvgp.processes.basis._parts_basis import PartsBasis
 from skconvgp.processes.fits._image_rows import KEPT_IMAGES
 from skconvgp.processes.fits._label_models import spread_over_classes
+from skconvgp.processes.fits._part_choice import summed, tell_parts
 from skconvgp.processes.fits._parts_fit import JUDGED_IMAGES, PartsFit
 from skconvgp.processes.fits._patches import NOISES_TRIED
 from skconvgp.processes.fits._sums import fit_images
@@ -107,6 +109,8 @@ class LandmarkFit:
         run.progress.expect(*self._stages(n))
         judged, weights = self.whole._chosen(problem, resources, run)
         is_mirrored = judged.is_mirrored
+        choices = self.whole.choices
+        report = tell_parts(choices, weights, run, is_mirrored=is_mirrored)
         del judged  # so that its matrices are not held beside those of landmarks
         marks = draw_landmarks(problem, self.n_landmarks, resources)
         parts, gram = self._built(problem, marks, weights, is_mirrored, resources, run)
@@ -125,10 +129,7 @@ class LandmarkFit:
         )
         n_inputs, m = problem.inputs.n_inputs, len(marks)
         n_pairs = entries(m) + (n_inputs - m) * m
-        report = {
-            "part_weights": tuple(weights.tolist()),
-            "part_names": tuple(choice.name for choice in self.whole.choices),
-            "is_mirrored": is_mirrored,
+        report |= {
             "n_landmarks": m,
             "observed_fraction": n_pairs / entries(n_inputs),
         }
@@ -155,23 +156,23 @@ class LandmarkFit:
         images = self.whole.images.images(problem.rows[chosen])
         of_inputs = problem.inputs.sum(rows_to_tensor(problem.weights))
         of_marks = run.tensor(to_numpy(of_inputs)[marks])
-        total = of_marks.new_zeros((len(marks),) * 2, dtype=torch.float64)
-        parts, factors = [], []
-        for index in np.flatnonzero(weights).tolist():
-            stage = self.whole._stage((index, len(marks), is_mirrored))
-            with run.progress.inside(stage.name):
-                part = self.whole.choices[index].part(
-                    images, is_mirrored=is_mirrored, resources=resources, run=run
-                )
-                is_single = part.kernel_basis.tile_dtype == torch.float32
-                is_many = len(marks) >= MANY_IMAGES
-                gram = part.gram(single(run) if is_many and is_single else run)
-            unit = unit_of(gram, of_marks.to(gram))
-            factors.append(float(weights[index]) / unit)
-            total.add_(gram, alpha=factors[-1])
-            parts.append(part)
-            del gram
-        return PartsBasis(basis, tuple(parts), np.array(factors)), total
+        is_many = len(marks) >= MANY_IMAGES
+
+        def run_of(part: Part) -> Run:
+            is_single = part.kernel_basis.tile_dtype == torch.float32
+            return single(run) if is_many and is_single else run
+
+        parts, factors, total = summed(
+            self.whole.choices,
+            weights,
+            images,
+            of_marks.to(torch.float64),
+            is_mirrored=is_mirrored,
+            resources=resources,
+            run=run,
+            run_of=run_of,
+        )
+        return PartsBasis(basis, parts, factors), total
 
     def _stages(self, n: int) -> list[Stage]:
         """Return the stages of a fit to n images."""
@@ -182,7 +183,7 @@ class LandmarkFit:
         n_noises = NOISES_TRIED * isinstance(self.whole.settings.noise, str)
         return [
             *(one for one in judging if one.name not in (NOISE, SOLVING)),
-            *(self.whole._stage((i, m, mirror)) for i in every),
+            *(self.whole.stage(i, m, mirror=mirror) for i in every),
             Stage(FEATURES, n, IMAGES),
             Stage(NOISE, n_noises * algebra, FLOPS),
             Stage(SOLVING, algebra, FLOPS),

@@ -89,7 +89,7 @@ def test_images_of_a_few_pixels_have_the_usual_parts(estimator):
         images = random_images(1, *shape)
         gp = clone(estimator).set_params(parts="auto", random_state=0)
         gp.fit(images, Y)
-        assert len(gp.fit_report_.part_weights) == 2
+        assert len(gp.fit_report_.part_weights) == 3
         assert not [view for view, _ in gp.parts_ if view is not None]
         assert np.isfinite(gp.predict(images)).all()
 

@@ -12,16 +12,14 @@ from sklearn.preprocessing import StandardScaler
 from skconvgp import (
     ConvNetGPClassifier,
     ImageClassifier,
+    ImagePart,
     ImageRegressor,
     PatchGPClassifier,
     PatchGPRegressor,
     gram_matrix,
 )
-from skconvgp.estimators._image_parts import (
-    COLOR_PATCHES,
-    SCATTERED_PATCHES,
-    read_parts,
-)
+from skconvgp.estimators._dictionary import COLOR_PATCHES, SCATTERED_PATCHES
+from skconvgp.estimators._image_parts import read_parts
 from skconvgp.estimators.settings._checks import Given
 from skconvgp.exceptions import ImageShapeWarning
 from skconvgp.image_maps import ChannelComponents, Upright
@@ -32,6 +30,11 @@ from tests.helpers.fused import needs_extension
 from tests.helpers.lines import show_all
 from tests.helpers.tolerances import assert_close
 
+USUAL_GREY = {
+    "patches of pixels",
+    "network on scattering, J=1",
+    "network on scattering of upright images, J=1",
+}
 NETWORK, VECTORS = convnet(1, 3), rbf(2.0)
 SMALL = PatchKernel(patch_size=5, location_lengthscale=0.75)  # of images of 6 x 6
 N, N_NEW = 20, 6
@@ -46,6 +49,17 @@ class Centred(TransformerMixin, BaseEstimator):
 
     def transform(self, X):
         return X - self.mean_
+
+
+class Corner(TransformerMixin, BaseEstimator):
+    """Shows the first three values of the last row."""
+
+    def fit(self, X, y=None):
+        self.count_ = len(X)
+        return self
+
+    def transform(self, X):
+        return 1e3 * X[:, 0, -1, :3]
 
 
 def data():
@@ -116,13 +130,13 @@ def test_default_finds_digits():
     gp = ImageClassifier(random_state=0).fit(images[:150], labels[:150])
     assert gp.score(images[150:], labels[150:]) > 0.9
     assert gp.fit_report_.is_mirrored is False  # digits are not their mirror images
-    assert len(gp.fit_report_.part_weights) == 3
+    assert len(gp.fit_report_.part_weights) == 8
     assert gp.weights_.sum() == pytest.approx(1.0)
     assert "without mirror images" in str(gp.fit_report_)
     assert "Scattering(n_scales=1, n_angles=8, order=2)" in repr(gp.parts_)
 
 
-def test_default_sees_colours_in_up_to_four_ways():
+def test_default_sees_colours_in_many_ways():
     images = digits(70)[0]
     # Red digits or green ones: classes that brightness alone does not tell.
     colour = np.arange(len(images)) % 2
@@ -130,41 +144,67 @@ def test_default_sees_colours_in_up_to_four_ways():
     images = images * colours[:, :, None, None] + 0.1
     gp = ImageClassifier(random_state=0).fit(images[:40], colour[:40])
     assert gp.score(images[40:], colour[40:]) == 1.0
-    assert len(gp.fit_report_.part_weights) == 3  # two below 16 pixels, and the pixels
-    assert len(read_parts(Given.of(gp), (3, 32, 32))) == 4
-    assert len(read_parts(Given.of(gp), (3, 4, 4))) == 2
+    assert len(gp.fit_report_.part_weights) == 5
+    for side, count in ((4, 3), (8, 5), (16, 8), (32, 10), (64, 12)):
+        assert len(read_parts(Given.of(gp), (3, side, side), N)) == count
+
+
+def usual_parts(shape, n=N):
+    """Return parts by their names."""
+    parts = read_parts(Given.of(ImageClassifier()), shape, n)
+    named = {part.name: part for part in parts}
+    assert len(named) == len(parts)
+    return named
 
 
 def test_usual_parts_see_images_upright_and_colours_as_components():
-    def ways(shape):
-        views = [one.fit_view for one in read_parts(Given.of(ImageClassifier()), shape)]
-        assert views[0] is None  # pixels
-        return [(view.scattering.n_scales, view.fit_first) for view in views[1:]]
+    def firsts(shape):
+        views = [part.fit_view for part in usual_parts(shape).values()]
+        found = {(v.scattering.n_scales, v.fit_first) for v in views if v is not None}
+        return sorted(found, key=str)
 
-    assert ways((1, 28, 28)) == [(2, None), (2, Upright.fit)]
-    components = ChannelComponents.fit
-    assert ways((3, 32, 32)) == [(2, None), (3, components), (1, components)]
-    assert ways((3, 31, 40)) == [(2, None), (2, components), (1, components)]
-    assert ways((3, 96, 96)) == [(2, None), (3, components), (1, components)]
+    upright, components = Upright.fit, ChannelComponents.fit
+    grey = {(scales, first) for scales in (1, 2) for first in (None, upright)}
+    assert firsts((1, 28, 28)) == sorted(grey, key=str)
+    colour = {(1, None), (1, components), (2, None), (3, None), (3, components)}
+    assert firsts((3, 32, 32)) == sorted(colour, key=str)
+    assert firsts((3, 64, 96)) == sorted(colour | {(4, None)}, key=str)
 
 
-def test_usual_parts_see_the_places_of_the_maps_of_their_scales():
-    def places(shape):
-        kernels = [one.kernel for one in read_parts(Given.of(ImageClassifier()), shape)]
-        usual = kernels[0].location_lengthscale / max(shape[1:])
-        return usual, [one.location_lengthscale for one in kernels[1:]]
+def test_usual_parts_know_places_of_the_maps_of_their_scales_or_none():
+    parts, share = usual_parts((3, 32, 48)), SCATTERED_PATCHES[1]
+    lengths = {
+        name: getattr(p.kernel, "location_lengthscale", None)
+        for name, p in parts.items()
+    }
+    assert lengths["scattering, J=2"] == pytest.approx(12 * share)
+    assert lengths["scattering of components of colours, J=1"] == pytest.approx(
+        24 * share
+    )
+    assert lengths["patches of pixels"] == pytest.approx(48 * COLOR_PATCHES[1])
+    anywhere = [name for name in lengths if "anywhere" in name]
+    assert len(anywhere) == 4
+    assert all(lengths[name] is None for name in anywhere)
 
-    usual, (wide, wider, fine) = places((3, 32, 48))
-    assert wide == 2 * wider == fine / 2  # 12, 6 and 24 positions along an axis
-    share = SCATTERED_PATCHES[1]
-    assert wide == pytest.approx(12 * share)
-    assert usual == pytest.approx(COLOR_PATCHES[1])
+
+def test_costs_of_parts_follow_the_number_of_images_and_pixels():
+    few, many, large = (
+        usual_parts(shape, n)
+        for shape, n in (((1, 32, 32), 100), ((1, 32, 32), 200), ((1, 64, 64), 100))
+    )
+    for name, part in few.items():
+        assert 0.0 < part.cost < many[name].cost
+        if name in large:
+            assert part.cost < large[name].cost
+        assert part.shared_cost == many[name].shared_cost
+    network = "network on scattering, J=2"
+    assert many[network].cost == pytest.approx(2.0 * few[network].cost)
 
 
 def test_views_and_features_are_counted_before_any_work(monkeypatch):
     images, labels = digits(60)
-    # Eleven matrices, with mirror images: the rest is what the parts see and keep.
-    matrices = 8 * 11 * 50**2
+    # 21 matrices, with mirror images: the rest is what the parts see and keep.
+    matrices = 8 * 21 * 50**2
     gp = ImageClassifier(random_state=0)
     for more, is_alone in ((10_000, True), (100_000_000, False)):
         monkeypatch.setattr(
@@ -182,12 +222,12 @@ def test_a_mirror_image_is_predicted_alike():
     np.testing.assert_allclose(one, two, atol=1e-4)
     assert "averaged over mirror images" in str(gp.fit_report_)
     for weight, name in zip(
-        gp.fit_report_.part_weights,
-        ["patches of pixels", "network on scattering"],
-        strict=False,
+        gp.fit_report_.part_weights, gp.fit_report_.part_names, strict=True
     ):
-        line = f"{weight:.2g} {name}\n" if weight else f"left out {name}"
-        assert f"\n             {line}" in str(gp.fit_report_)
+        used, _, left_out = str(gp.fit_report_).partition("left out: ")
+        line = f"\n             {weight:.2f} {name} ("
+        assert (line in used) is (weight > 0.0)
+        assert (f"{name}," in f"{left_out.splitlines()[0]},") is (weight == 0.0)
 
 
 def test_vectors_have_a_kernel_for_vectors():
@@ -213,7 +253,7 @@ def test_patches_are_alone_where_the_sum_is_too_dear(monkeypatch):
     )
     gp = ImageClassifier(random_state=0).fit(images[:50], labels[:50])
     assert reason in gp.fit_report_.parts_reason
-    assert gp.fit_report_.part_weights == (1.0, 0.0)
+    assert gp.fit_report_.part_weights == (1.0, 0.0, 0.0)
     alone = PatchGPClassifier(SMALL, n_locations=2, random_state=0)
     alone.fit(images[:50], labels[:50])
     np.testing.assert_allclose(
@@ -295,7 +335,8 @@ def test_one_image_of_each_class_is_enough():
     for chosen in (first, first[:2]):
         gp = ImageClassifier(random_state=0).fit(images[chosen], labels[chosen])
         assert gp.score(images[chosen], labels[chosen]) == 1.0
-    np.testing.assert_allclose(gp.fit_report_.part_weights, [1 / 3] * 3)
+    usual = [4 if name in USUAL_GREY else 1 for name in gp.fit_report_.part_names]
+    np.testing.assert_allclose(gp.fit_report_.part_weights, np.array(usual) / 17)
 
 
 @pytest.mark.parametrize(
@@ -315,7 +356,7 @@ def test_one_image_of_each_class_is_enough():
         ({"likelihood": "softmax"}, r"variational.*use likelihood='gaussian'\."),
         (
             {"parts": [(StandardScaler(), rbf())]},
-            r"StandardScaler\(\) of `parts` refused images of shape \(20, 1, 8, 8\)",
+            r"StandardScaler\(\) of `parts` refused images of shape \(40, 1, 8, 8\)",
         ),
     ],
 )
@@ -343,30 +384,47 @@ def test_settings_can_be_searched():
 
 
 def test_parts_have_names_of_their_own():
-    colours, grey, small, vectors, own = (
-        [part.name for part in read_parts(Given.of(ImageClassifier(parts)), shape)]
-        for parts, shape in (
-            ("auto", (3, 32, 32)),
-            ("auto", (1, 28, 28)),
-            ("auto", (1, 4, 4)),
-            ("auto", (5, 1, 1)),
-            ([NETWORK, (Centred(), VECTORS)], (1, 8, 8)),
-        )
-    )
-    assert colours == [
+    def names(parts, shape):
+        return [p.name for p in read_parts(Given.of(ImageClassifier(parts)), shape, N)]
+
+    assert names("auto", (1, 4, 4)) == [
         "patches of pixels",
-        "scattering of channels, J=2",
-        "scattering of components of colours, J=3",
-        "scattering of components of colours, J=1",
+        "patches of pixels anywhere",
+        "network on pixels",
     ]
-    assert len(set(grey)) == 3
-    assert small == ["patches of pixels", "network on pixels"]
-    assert vectors == ["rbf()"]
-    assert own == ["convnet", "rbf on Centred"]
+    assert names("auto", (5, 1, 1)) == ["rbf()"]
+    own = [NETWORK, (Centred(), VECTORS), ImagePart("mine", Centred(), VECTORS)]
+    assert names(own, (1, 8, 8)) == ["convnet", "rbf on Centred", "mine"]
+    assert names([own[2], "auto"], (1, 4, 4)) == ["mine", *names("auto", (1, 4, 4))]
 
 
-@pytest.mark.parametrize(("flips", "n_shown"), [(True, 2), ("auto", 4)])
-def test_a_fit_shows_how_many_parts_are_done(flips, n_shown, monkeypatch, capfd):
+def test_parts_of_users_join_the_usual_ones_and_some_are_fixed_or_forbidden():
+    images, labels = digits(120)
+    rng = np.random.default_rng(0)
+    codes = rng.normal(size=(10, 3))[labels] + 0.1 * rng.normal(size=(120, 3))
+    # The labels stand in a corner, where no other part can read them.
+    images = np.pad(images, ((0, 0), (0, 0), (0, 1), (0, 0)))
+    images[:, 0, -1, :3] = 1e-3 * codes
+    corner = ImagePart("corner", Corner(), VECTORS, cost=0.0)
+    gp = ImageClassifier(["auto", corner], flips=False, random_state=0)
+    gp.fit(images[:80], labels[:80])
+    weights = dict(
+        zip(gp.fit_report_.part_names, gp.fit_report_.part_weights, strict=True)
+    )
+    assert weights["corner"] == max(weights.values())
+    assert gp.score(images[80:], labels[80:]) == 1.0
+    given = {"corner": 0.25, "patches of pixels": 0.0}
+    gp.set_params(part_weights=given).fit(images[:80], labels[:80])
+    weights = dict(
+        zip(gp.fit_report_.part_names, gp.fit_report_.part_weights, strict=True)
+    )
+    assert weights["corner"] == pytest.approx(0.25)
+    assert weights["patches of pixels"] == 0.0
+    assert sum(weights.values()) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("flips", [True, "auto"])
+def test_a_fit_shows_how_many_parts_are_done(flips, monkeypatch, capfd):
     show_all(monkeypatch)
     monkeypatch.setattr("skconvgp.processes.fits._parts_fit.JUDGED_IMAGES", N // 2)
     images, targets, _ = data()
@@ -376,9 +434,12 @@ def test_a_fit_shows_how_many_parts_are_done(flips, n_shown, monkeypatch, capfd)
     gp.fit(images, targets[:, 0])
     lines = capfd.readouterr().err.splitlines()
     assert all(line.startswith("fit: ") for line in lines)
-    # Both parts of the images that judge, once or twice, and of all images.
+    (told,) = (line for line in lines if line.startswith("fit: parts, "))
+    assert told.endswith(": 0.75 rbf (1 ms); 0.25 convnet (1 ms)")
+    lines.remove(told)
+    # Both parts of the images that judge, and of all images.
     names = re.findall(r"left: (part \d of 2: .*? images)", "\n".join(lines))
-    assert len(set(names)) == n_shown + 2
+    assert len(set(names)) == 4
     assert {int(name.split()[-2]) for name in names} == {N // 2, N}
     shares = [int(line.split("%")[0].split()[-1]) for line in lines]
     assert shares == sorted(shares)
