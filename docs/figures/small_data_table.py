@@ -57,10 +57,9 @@ def tables(record: Any) -> str:
     rows = record["few_images"] if record else []
     if not rows:
         return MISSING
-    parts = []
+    parts = others(rows)
     for data, n_train in places(rows):
-        title = DATA.get(data, data.capitalize())
-        head = f"{title}, {n_train} training images"
+        head = f"{DATA[data]}, {n_train} training images"
         found = averages(rows, data, n_train)
         table = [HEADER] + [cells(name, row) for name, row in found.items()]
         here = [r for r in rows if (r["data"], r["n_train"]) == (data, n_train)]
@@ -85,10 +84,34 @@ def measured_on(rows: list[Any]) -> str:
 
 
 def places(rows: list[Any]) -> list[tuple[str, int]]:
-    """Return the sets and the numbers of training images, in the order of a page."""
-    found = {(row["data"], row["n_train"]) for row in rows}
-    order = [*DATA, *sorted({data for data, _ in found} - set(DATA))]
+    """Return the sets and numbers of training images that have a table of their own."""
+    found = {(row["data"], row["n_train"]) for row in rows if row["data"] in DATA}
+    order = list(DATA)
     return sorted(found, key=lambda place: (order.index(place[0]), place[1]))
+
+
+def others(rows: list[Any]) -> list[str]:
+    """Return a table for each number of images of sets of other kinds."""
+    parts: list[str] = []
+    others = [row for row in rows if row["data"] not in DATA]
+    for n_train in sorted({row["n_train"] for row in others}):
+        here = [row for row in others if row["n_train"] == n_train]
+        models = [name for name in NAMES if any(row["model"] == name for row in here)]
+        table = [["", *(NAMES[name] for name in models)]]
+        for data in dict.fromkeys(row["data"] for row in here):
+            found = averages(here, data, n_train)
+            table.append([data, *(short(found.get(name)) for name in models)])
+        head = f"Images of other kinds, {n_train} training images"
+        parts += [*list_table(head, table), "", measured_on(here), ""]
+    return parts
+
+
+def short(row: Any) -> str:
+    """Return accuracy, log loss and the seconds of a fit; nothing without a row."""
+    if row is None:
+        return ""
+    accuracy = f"{100 * (1 - row['error']):.1f} %"
+    return f"{accuracy}, {row['log_loss']:.2f}, {seconds(row['fit_cpu_seconds'])}"
 
 
 def averages(rows: list[Any], data: str, n_train: int) -> dict[str, Any]:
