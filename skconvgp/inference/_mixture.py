@@ -54,12 +54,16 @@ class LeftOutSamples:
         n = len(self.targets)
         return [int_range(n, self.targets.device)[:, None]]
 
+    @property
+    def n_units(self) -> int:
+        """How many samples or groups are left out, one at a time."""
+        return sum(len(one) for one in self.blocks)
+
     @cached_property
     def expected(self) -> Tensor:
         """Label shares (n, c) with a pseudo-count: one wrong label among all."""
         assert self.shares is not None
-        n, c = self.shares.shape
-        wrong = 1.0 / n
+        c, wrong = self.shares.shape[1], 1.0 / self.n_units
         spread = (1.0 - self.shares) / (c - 1)
         return (1.0 - wrong) * self.shares + wrong * spread
 
@@ -153,7 +157,7 @@ class WeightedSum:
         return total
 
     def prior(self, logs: FloatArray, n: int) -> tuple[float, FloatArray]:
-        """Return the prior of the shares for n samples, and its derivatives."""
+        """Return the prior of the shares, for n samples or groups, and its slopes."""
         if len(logs) < 2:
             return 0.0, np.zeros(len(logs))
         own, strength = _softmax(logs), STRENGTH / n
@@ -188,7 +192,7 @@ def choose_mixture(
         search, first, jac=True, method="L-BFGS-B", bounds=bounds, options=options
     )
     logs, noise, log_temperature = search.read(found.x)
-    prior, _ = total.prior(logs, len(samples.targets))
+    prior, _ = total.prior(logs, samples.n_units)
     value, temperature = float(found.fun), math.exp(log_temperature)
     shares = total.shares(logs)
     return Mixture(shares, noise, temperature, value, value - prior, logs)
@@ -251,7 +255,7 @@ class _Search:
         by_shares = np.array([float((by_gram * one).sum()) for one in total.grams])
         by_shares += noise * self.units * by_noise
         own, chosen = _softmax(logs), total.room * by_shares[total.is_free]
-        prior, by_logs = total.prior(logs, len(self.samples.targets))
+        prior, by_logs = total.prior(logs, self.samples.n_units)
         slopes = [*(own * (chosen - own @ chosen) + by_logs)]
         if total.noise is None:
             slopes.append(by_noise * noise * unit)

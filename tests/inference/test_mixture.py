@@ -62,8 +62,9 @@ def by_refits(grams, codes, shares, noise, temperature, groups=None):
     density = np.log(2.0 * np.pi * amplitude) + logdet / N + 1.0
     scores = (means - targets.min(0)) / temperature
     logs = scores - np.log(np.exp(scores).sum(1, keepdims=True))
-    expected = np.full_like(targets, 1.0 / N / (N_CLASSES - 1))
-    expected[np.arange(N), codes] = 1.0 - 1.0 / N
+    wrong = 1.0 / sum(len(own) for own in groups)
+    expected = np.full_like(targets, wrong / (N_CLASSES - 1))
+    expected[np.arange(N), codes] = 1.0 - wrong
     return -np.mean(np.sum(expected * logs, 1)) + 0.25 * density
 
 
@@ -74,7 +75,8 @@ def test_the_criterion_is_that_of_refits_without_each_group(groups):
     logs, noise, temperature = np.array([0.3, -0.2, 0.1]), 0.2, 0.4
     shares = np.exp(logs) / np.exp(logs).sum()
     value, _ = search(np.array([*logs, math.log(noise), math.log(temperature)]))
-    prior = -STRENGTH / N * np.mean(np.log(shares))
+    n_units = N if groups is None else 16
+    prior = -STRENGTH / n_units * np.mean(np.log(shares))
     expected = by_refits(grams, codes, shares, noise, temperature, groups)
     assert value - prior == pytest.approx(expected, rel=1e-10)
 

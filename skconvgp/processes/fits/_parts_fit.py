@@ -210,9 +210,8 @@ class PartsFit:
         samples, first = left_out_samples(judged, run), judged.inputs.first()
         sums = [self._sum(one, to_numpy(first), run) for one in candidates]
         found = [choose_mixture(one, samples) for one in sums]
-        m = len(samples.targets)
         values = [
-            one.value - FOR_MIRRORS / m * built.is_mirrored
+            one.value - FOR_MIRRORS / samples.n_units * built.is_mirrored
             for one, built in zip(found, candidates, strict=True)
         ]
         best = int(np.argmin(values))
