@@ -28,6 +28,7 @@ from skconvgp.exceptions import ImageShapeWarning
 from skconvgp.kernels import FlipAverage, Kernel, PatchKernel, PatchWhitening
 from skconvgp.processes import PartChoice
 
+ROUNDING = 1e-9  # of a sum of shares
 PATCHES = "patches"  # of the pixels, and no other parts
 COUPLE = 2  # a transformer and a kernel
 WITH_OPACITY = 4  # channels
@@ -93,12 +94,19 @@ def _named_shares(given: Mapping[Any, Any], names: Sequence[str]) -> FloatArray:
     for name, share in given.items():
         if name not in names:
             raise UnfitError(f"a dict with names of parts, which are {known}")
+        if list(names).count(name) > 1:
+            raise UnfitError(
+                f"a dict with names of single parts, and several are called {name!r}: "
+                "name each of them by ImagePart"
+            )
         number = as_float(share)
         if not 0.0 <= number <= 1.0:
             raise UnfitError("a dict with shares from 0 to 1")
         shares[names.index(name)] = number
-    total, is_free = np.nansum(shares), np.isnan(shares)
-    if total > 1.0 or (total == 1.0 and is_free.any()):
+    total, is_free = float(np.nansum(shares)), np.isnan(shares)
+    if total > 1.0 + ROUNDING:
+        raise UnfitError("a dict with shares whose sum is at most 1")
+    if is_free.any() and total > 1.0 - ROUNDING:
         raise UnfitError("a dict with shares of a sum below 1, as others are chosen")
     if not is_free.any():
         if not total:

@@ -174,9 +174,9 @@ class ImageRegressor(GPRegressor):
     temperature minimise the left-out log loss of labels plus half of the left-out log
     density of targets, by exact derivatives, with a prior that counts as six images and
     prefers all parts. (Numbers have the density alone.) Mirror images are averaged over
-    if that makes it smaller. Then parts with less than 2 % of the weight are dropped,
-    and dear parts that others can replace. `fit_report_` names all parts with their
-    weights and what a new image costs.
+    unless that makes it larger, by more than one image counts. Then parts with less
+    than 2 % of the weight are dropped, and dear parts that others can replace.
+    `fit_report_` names all parts with their weights and what a new image costs.
 
     A prediction takes the scattering of each new image at the scales of the parts used,
     and of its mirror image if these are averaged over; then the responses to inducing

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from torch import Tensor
@@ -13,6 +14,8 @@ from torch import Tensor
 from skconvgp.engine import rows_to_tensor, to_numpy
 from skconvgp.estimators._validation import channels_are_first
 from skconvgp.image_maps import PixelMap, Scattering
+
+SHAPES, ROWS = (2, 3, 4), 2  # numbers of axes of what a transformer may return
 
 
 @dataclass(frozen=True)
@@ -28,11 +31,41 @@ class TransformedView:
     transformer: Any
 
     def __call__(self, images: Tensor) -> Tensor:
-        """Return transformed images; rows become images of one pixel."""
+        """Return transformed images; rows become images of one pixel.
+
+        The transformer is given a copy, into which it may write.
+
+        Raises
+        ------
+        ValueError
+            If it returns no finite numbers, one sample for each image.
+        """
+        return self.read(self.transformed(images), images)
+
+    def transformed(self, images: Tensor) -> NDArray[Any]:
+        """Return what the transformer returns for images."""
         with channels_are_first():
-            shown = np.asarray(self.transformer.transform(to_numpy(images)))
+            return np.asarray(self.transformer.transform(to_numpy(images).copy()))
+
+    def read(self, shown: NDArray[Any], images: Tensor) -> Tensor:
+        """Return what the transformer returned for images as images."""
+        is_real = shown.dtype.kind in "biuf"
+        if not is_real or shown.ndim not in SHAPES or len(shown) != len(images):
+            raise ValueError(
+                f"The transformer {self.transformer!r} of `parts` must return numbers "
+                f"of shape (n, d), (n, h, w) or (n, c, h, w), here with n={len(images)}"
+                f", and returned {shown.dtype} of shape {shown.shape!r}."
+            )
+        if not np.isfinite(shown).all() or not shown.size:
+            raise ValueError(
+                f"The transformer {self.transformer!r} of `parts` returned numbers "
+                f"that are not finite, or none, for images of shape "
+                f"{tuple(images.shape)!r}."
+            )
         seen = rows_to_tensor(shown)
-        return seen if seen.ndim == images.ndim else seen.reshape(len(seen), -1, 1, 1)
+        if seen.ndim == ROWS:
+            return seen.reshape(len(seen), -1, 1, 1)
+        return seen if seen.ndim == images.ndim else seen[:, None]
 
     def with_slopes(self, images: Tensor) -> Tensor:
         """Return transformed images that torch can differentiate."""
@@ -73,14 +106,15 @@ class TransformerFit:
         """
         try:
             with channels_are_first():
-                fitted = clone(self.transformer).fit(to_numpy(images))
+                fitted = clone(self.transformer).fit(to_numpy(images).copy())
             view = TransformedView(fitted)
-            return view, view(images)
+            shown = view.transformed(images)
         except ValueError as error:
             raise ValueError(
                 f"The transformer {self.transformer!r} of `parts` refused images of "
                 f"shape {tuple(images.shape)!r} (n, c, h, w): {error}"
             ) from error
+        return view, view.read(shown, images)
 
 
 def _steps(transformer: Any) -> list[Any]:

@@ -138,6 +138,25 @@ def test_mirror_images_are_averaged_over_if_targets_are_the_same_for_them(is_sym
     assert report["is_mirrored"] is is_symmetric
 
 
+def test_images_that_are_their_own_mirror_images_do_not_show_whether_it_commutes():
+    images = digits(N)[0]
+    images[: N // 2] = (images + images[..., ::-1])[: N // 2] / 2.0
+    choices = tuple(replace(one, fit_view=squared_view) for one in CHOICES[:1])
+    for order in (slice(None), slice(None, None, -1)):
+        process, _ = fitted(
+            images[order], targets_of(0), choices=choices, noise=0.1, mirrors=(True,)
+        )
+        assert not process.basis.parts[0].commutes
+    process, _ = fitted(images, targets_of(0), choices=CHOICES[:1], mirrors=(True,))
+    assert process.basis.parts[0].commutes
+
+
+def test_of_many_parts_that_say_the_same_some_remain():
+    choices = tuple(PartChoice(rbf(20.0 + i)) for i in range(60))
+    _, report = fitted(digits(N)[0], targets_of(0), choices=choices)
+    assert 0 < np.count_nonzero(report["part_weights"]) < 60
+
+
 def test_covariances_are_those_of_mirror_images_too():
     images = digits(N)[0]
     process, _ = fitted(images, targets_of(0), noise=0.1, mirrors=(True,))

@@ -12,9 +12,10 @@ from typing import Any, Protocol, Self, cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Generator, Tensor
 
 from skconvgp._config import ComputeConfig
+from skconvgp._tensors import permutation
 from skconvgp._threads import threads_for
 from skconvgp._typing import FloatArray
 from skconvgp.backends import BackendChoice, ResponsesChoice
@@ -170,15 +171,22 @@ class MirroredPart(_Seen):
 
     @classmethod
     def of(cls, view: View | None, basis: KernelBasis, run: Run) -> Self:
-        """Return the part, once it is known whether mirroring commutes."""
-        n, few = len(basis.rows) // 2, min(COMPARED, len(basis.rows) // 2)
+        """Return the part, once it is known whether mirroring commutes.
+
+        Images that are their own mirror images do not show it.
+        """
+        n = len(basis.rows) // 2
+        order = to_numpy(permutation(n, Generator().manual_seed(0)))
+        differ = (basis.rows[:n] != basis.rows[n:]).any(1)[order]
+        few = np.sort(order[differ][:COMPARED])
+        if not len(few):
+            return cls(view, basis, commutes=False)
         quiet = run.quiet()
         one, other = (
-            basis.covariance(basis.rows[start : start + few], quiet, 1.0)
-            for start in (0, n)
+            basis.covariance(basis.rows[which], quiet, 1.0) for which in (few, n + few)
         )
         error = float((one - other).abs().max() / one.abs().max())
-        return cls(view, basis, error <= MIRROR_ERROR)
+        return cls(view, basis, commutes=error <= MIRROR_ERROR)
 
     @property
     def n_values(self) -> int:

@@ -170,7 +170,9 @@ class PartsBasis(Basis):
     def _in_turn(self) -> list[tuple[Part, float]]:
         """Parts with their factors; those that share a source follow each other."""
         pairs = list(zip(self.parts, self.factors.tolist(), strict=True))
-        return sorted(pairs, key=lambda pair: source_of(pair[0].view))
+        sources = [source_of(part.view) for part in self.parts]
+        order = sorted(range(len(pairs)), key=lambda i: (sources.index(sources[i]), i))
+        return [pairs[i] for i in order]
 
     def _sight(self, rows: NDArray[Any]) -> Sight:
         """Return new images (n1, d), for parts that look at them in turn."""

@@ -16,7 +16,8 @@ from skconvgp.processes._problem import ROUNDING, Problem
 from skconvgp.processes._run import Run
 from skconvgp.processes.fits._part_choice import PartChoice, cost_of
 
-LEAST_SHARE = 0.02  # of a part that is kept
+# Share of a part that is kept; as a share of equal shares, if there are many parts.
+LEAST_SHARE, LEAST_OF_EQUAL = 0.02, 0.5
 # How much worse the criterion may be for a millisecond less of a new image.
 PRICE = 3e-3
 
@@ -70,7 +71,8 @@ def without_idle(
     the criterion rises by less than its price, once the other parts are chosen anew.
     """
     kept: list[int] = np.flatnonzero(found.shares).tolist()
-    least = LEAST_SHARE * total.room
+    n_free = int(total.is_free.sum())
+    least = total.room * min(LEAST_SHARE, LEAST_OF_EQUAL / max(n_free, 1))
     small = {i for i in kept if total.is_free[i] and found.shares[i] < least}
     if small:
         kept = [i for i in kept if i not in small]

@@ -5,7 +5,6 @@ The formulas: docs/maths.rst, "Sums of parts".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -101,12 +100,12 @@ class PartsFit:
         """
         n, shape = self.images.n_samples, self.images.image_shape
         m = min(n, JUDGED_IMAGES)
-        judged = (len(self.choices) * len(self.mirrors) + MIXING_COPIES) * m**2
+        choices = [self.choices[i] for i in np.flatnonzero(self.shares != 0.0)]
+        n_judged = len(choices) * len(self.mirrors) + MIXING_COPIES
+        judged = n_judged * m**2 * self._is_choosing
         versions = 2 if any(self.mirrors) else 1
-        shown = (
-            max(choice.n_shown(shape) for choice in self.choices) * versions * n // 2
-        )
-        each = [choice.n_kept for choice in self.choices]
+        shown = max(choice.n_shown(shape) for choice in choices) * versions * n // 2
+        each = [choice.n_kept for choice in choices]
         # Those without mirror images are held while the matrix of a part is computed.
         kept = (sum(each) + max(each) * (len(self.mirrors) - 1)) * n // 2
         on_gpu = max(judged, GPU_SELECTION_COPIES * n**2 + judged * (n == m)) + shown
@@ -129,12 +128,9 @@ class PartsFit:
     ) -> Fitted:
         start, n = clock(run.config.device), len(problem.rows)
         run.progress.expect(*self._stages(n))
-        built, weights = self._chosen(problem, resources, run)
-        mirror = built.is_mirrored
+        built, weights, mirror = self.chosen(problem, resources, run)
         report = tell_parts(self.choices, weights, run, is_mirrored=mirror)
-        # Views and patches of the judged images may be of their mirror images, too.
-        if len(built.grams[0]) < n or (len(self.mirrors) > 1 and not mirror):
-            del built  # so that its matrices are not held beside the others
+        if built is None:
             run.progress.expect(*self._stages_of(weights, n, mirror=mirror))
             parts, factors, gram = summed(
                 self.choices,
@@ -147,10 +143,9 @@ class PartsFit:
                 run_of=lambda _: run,
             )
         else:
-            used = np.flatnonzero(weights)
-            built = built.take(used)
-            parts, factors = tuple(built.parts), weights[used] / built.units
-            gram = built.mixed(weights[used])
+            used = weights[weights > 0.0]
+            parts, factors = tuple(built.parts), used / built.units
+            gram = built.mixed(used)
             del built
         basis = PartsBasis(self.images, parts, factors)
         process, record = fit_exact(
@@ -167,13 +162,16 @@ class PartsFit:
 
     def _stages(self, n: int) -> list[Stage]:
         """Return the stages of a fit to n images."""
-        m, every = min(n, JUDGED_IMAGES), np.ones(len(self.choices))
-        n_scores = TRIALS * len(self.mirrors) if self._is_choosing else 0
-        mirror = self.mirrors[-1]
+        m, mirror = min(n, JUDGED_IMAGES), self.mirrors[-1]
+        used = np.where(self.shares != 0.0, 1.0, 0.0)
+        whole = self._stages_of(used, n, mirror=mirror)
+        if not self._is_choosing:
+            return whole
+        n_scores = TRIALS * len(self.mirrors)
         return [
-            *self._stages_of(every, m, mirror=mirror)[:-2],
+            *self._stages_of(used, m, mirror=mirror)[:-2],
             Stage(WEIGHTS, n_scores * (FACTOR + INVERSE) * m**3, FLOPS),
-            *self._stages_of(every, n, mirror=mirror)[0 if n > m else -2 :],
+            *whole[0 if n > m else -2 :],
         ]
 
     def _stages_of(self, weights: FloatArray, n: int, *, mirror: bool) -> list[Stage]:
@@ -196,29 +194,41 @@ class PartsFit:
         """Whether weights or mirror images are chosen."""
         return len(self.mirrors) > 1 or bool(np.isnan(self.shares).any())
 
-    def _chosen(
+    def chosen(
         self, problem: Problem, resources: Resources, run: Run
-    ) -> tuple[Built, FloatArray]:
-        """Return parts of some images that judge, and the weights of all parts."""
-        indices = judged_images(problem, resources)
-        every = range(len(self.choices))
-        candidates = self._built(every, problem, indices, self.mirrors, resources, run)
+    ) -> tuple[Built | None, FloatArray, bool]:
+        """Return weights of all parts, and whether mirror images are averaged over.
+
+        The first result has the parts in use, of all images, if these have chosen.
+        """
         if not self._is_choosing:
-            return candidates[0], self.shares
+            return None, self.shares, self.mirrors[0]
+        indices = judged_images(problem, resources)
+        # Parts of a given share of 0 are not built.
+        used = np.flatnonzero(self.shares != 0.0)
+        choices = [self.choices[i] for i in used]
+        candidates = self._built(used, problem, indices, self.mirrors, resources, run)
         run.progress.enter(WEIGHTS)
         judged = problem.take(indices, is_precomputed=False)
         samples, first = left_out_samples(judged, run), judged.inputs.first()
-        sums = [self._sum(one, to_numpy(first), run) for one in candidates]
+        sums = [self._sum(one, used, to_numpy(first), run) for one in candidates]
         found = [choose_mixture(one, samples) for one in sums]
         values = [
             one.value - FOR_MIRRORS / samples.n_units * built.is_mirrored
             for one, built in zip(found, candidates, strict=True)
         ]
         best = int(np.argmin(values))
-        chosen = without_idle(sums[best], samples, found[best], self.choices)
-        return candidates[best], chosen.shares
+        chosen = without_idle(sums[best], samples, found[best], choices).shares
+        weights, mirror = np.zeros(len(self.choices)), candidates[best].is_mirrored
+        weights[used] = chosen
+        # Views and patches are of mirror images, too: without these all is built anew.
+        is_whole = len(indices) == len(problem.rows) and mirror == self.mirrors[-1]
+        built = candidates[best].take(np.flatnonzero(chosen)) if is_whole else None
+        return built, weights, mirror
 
-    def _sum(self, built: Built, first: NDArray[np.intp], run: Run) -> WeightedSum:
+    def _sum(
+        self, built: Built, used: NDArray[np.intp], first: NDArray[np.intp], run: Run
+    ) -> WeightedSum:
         """Return the sum of the parts of different images, whose weights are chosen."""
         noise = self.settings.noise
         parts = PartsBasis(self.images, tuple(built.parts), built.units)
@@ -226,13 +236,13 @@ class PartsFit:
         grams = [gram.to(torch.float64) for gram in built.grams]
         if len(first) < len(grams[0]):
             grams = [gram[first[:, None], first] for gram in grams]
-        preferred = np.array([one.preference for one in self.choices])
+        preferred = np.array([self.choices[i].preference for i in used])
         fixed = None if isinstance(noise, str) else max(float(noise), least)
-        return WeightedSum(grams, self.shares, preferred, fixed, least)
+        return WeightedSum(grams, self.shares[used], preferred, fixed, least)
 
     def _built(
         self,
-        used: Sequence[int],
+        used: NDArray[np.intp],
         problem: Problem,
         indices: NDArray[np.intp],
         mirrors: tuple[bool, ...],
@@ -249,7 +259,7 @@ class PartsFit:
         is_mirrored, needs_plain = any(mirrors), len(mirrors) > 1
         sight = Sight(torch.cat([images, flip(images)]) if is_mirrored else images)
         built = [BuiltParts(mirror, weights) for mirror in mirrors]
-        for index in in_turn(self.choices, used):
+        for index in in_turn(self.choices, used.tolist()):
             with run.progress.inside(stage_name(self.choices, index, n)):
                 part: Any = self.choices[index].part(
                     sight,
@@ -261,7 +271,7 @@ class PartsFit:
                 for one in built:
                     own = part.plain if needs_plain and not one.is_mirrored else part
                     one.add(index, own.without_plain(), run)
-        return [one.finish(used) for one in built]
+        return [one.finish(used.tolist()) for one in built]
 
 
 def judged_images(problem: Problem, resources: Resources) -> NDArray[np.intp]:

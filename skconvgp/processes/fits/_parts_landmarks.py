@@ -107,11 +107,9 @@ class LandmarkFit:
     ) -> Fitted:
         start, n = clock(run.config.device), len(problem.rows)
         run.progress.expect(*self._stages(n))
-        judged, weights = self.whole._chosen(problem, resources, run)
-        is_mirrored = judged.is_mirrored
+        _, weights, is_mirrored = self.whole.chosen(problem, resources, run)
         choices = self.whole.choices
         report = tell_parts(choices, weights, run, is_mirrored=is_mirrored)
-        del judged  # so that its matrices are not held beside those of landmarks
         marks = draw_landmarks(problem, self.n_landmarks, resources)
         parts, gram = self._built(problem, marks, weights, is_mirrored, resources, run)
         source = parts.streamed(lift_map_of(gram, parts.precision(run.config)))

@@ -51,17 +51,6 @@ class Centred(TransformerMixin, BaseEstimator):
         return X - self.mean_
 
 
-class Corner(TransformerMixin, BaseEstimator):
-    """Shows the first three values of the last row."""
-
-    def fit(self, X, y=None):
-        self.count_ = len(X)
-        return self
-
-    def transform(self, X):
-        return 1e3 * X[:, 0, -1, :3]
-
-
 def data():
     images, labels = digits(N + N_NEW)
     targets = np.stack([labels, images.mean((1, 2, 3))], 1)
@@ -398,33 +387,8 @@ def test_parts_have_names_of_their_own():
     assert names([own[2], "auto"], (1, 4, 4)) == ["mine", *names("auto", (1, 4, 4))]
 
 
-def test_parts_of_users_join_the_usual_ones_and_some_are_fixed_or_forbidden():
-    images, labels = digits(120)
-    rng = np.random.default_rng(0)
-    codes = rng.normal(size=(10, 3))[labels] + 0.1 * rng.normal(size=(120, 3))
-    # The labels stand in a corner, where no other part can read them.
-    images = np.pad(images, ((0, 0), (0, 0), (0, 1), (0, 0)))
-    images[:, 0, -1, :3] = 1e-3 * codes
-    corner = ImagePart("corner", Corner(), VECTORS, cost=0.0)
-    gp = ImageClassifier(["auto", corner], flips=False, random_state=0)
-    gp.fit(images[:80], labels[:80])
-    weights = dict(
-        zip(gp.fit_report_.part_names, gp.fit_report_.part_weights, strict=True)
-    )
-    assert weights["corner"] == max(weights.values())
-    assert gp.score(images[80:], labels[80:]) == 1.0
-    given = {"corner": 0.25, "patches of pixels": 0.0}
-    gp.set_params(part_weights=given).fit(images[:80], labels[:80])
-    weights = dict(
-        zip(gp.fit_report_.part_names, gp.fit_report_.part_weights, strict=True)
-    )
-    assert weights["corner"] == pytest.approx(0.25)
-    assert weights["patches of pixels"] == 0.0
-    assert sum(weights.values()) == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize("flips", [True, "auto"])
-def test_a_fit_shows_how_many_parts_are_done(flips, monkeypatch, capfd):
+@pytest.mark.parametrize(("flips", "sizes"), [(True, {N}), ("auto", {N // 2, N})])
+def test_a_fit_shows_how_many_parts_are_done(flips, sizes, monkeypatch, capfd):
     show_all(monkeypatch)
     monkeypatch.setattr("skconvgp.processes.fits._parts_fit.JUDGED_IMAGES", N // 2)
     images, targets, _ = data()
@@ -437,10 +401,10 @@ def test_a_fit_shows_how_many_parts_are_done(flips, monkeypatch, capfd):
     (told,) = (line for line in lines if line.startswith("fit: parts, "))
     assert told.endswith(": 0.75 rbf (1 ms); 0.25 convnet (1 ms)")
     lines.remove(told)
-    # Both parts of the images that judge, and of all images.
+    # Both parts of the images that judge, if something is chosen, and of all images.
     names = re.findall(r"left: (part \d of 2: .*? images)", "\n".join(lines))
-    assert len(set(names)) == 4
-    assert {int(name.split()[-2]) for name in names} == {N // 2, N}
+    assert len(set(names)) == 2 * len(sizes)
+    assert {int(name.split()[-2]) for name in names} == sizes
     shares = [int(line.split("%")[0].split()[-1]) for line in lines]
     assert shares == sorted(shares)
     assert shares[-1] == 100
