@@ -22,7 +22,7 @@ LEAST_DIFFERENT = 0.5
 # compared, and such a share of them is told.
 NEAR, GAP, N_COMPARED, LEAST_NEAR = 0.1, 10.0, 256, 0.2
 RANKS = 2 ** np.arange(7)  # j
-ROWS = 4096  # images that are compared at a time
+ROWS = 512  # images that are compared at a time
 
 
 def marks_of(rows: NDArray[Any], y: NDArray[Any]) -> NDArray[np.uint64]:
