@@ -41,6 +41,7 @@ USUAL, OTHER = 4.0, 1.0
 FLOPS_OF_A_MS, OF_A_POSITION = 4e7, 5e-5
 OF_SCATTERING = (0.0, 1.1e-4, 4.4e-4, 9e-4, 1.4e-3)
 
+PIXELS = "pixels"
 FitFirst = Callable[[ImageBlocks], PixelMap]
 
 
@@ -62,7 +63,8 @@ class Dictionary:
         whitening = PatchWhitening(0.03) if is_color else None
         part = self._patches(self.shape, settings, whitening, is_placed=is_placed)
         name = "patches of pixels" if is_placed else "patches of pixels anywhere"
-        return replace(part, name=name, preference=USUAL if is_placed else OTHER)
+        preference = USUAL if is_placed else OTHER
+        return replace(part, name=name, preference=preference, patches_key=PIXELS)
 
     def parts(self) -> tuple[PartChoice, ...]:
         """Return all parts."""
@@ -119,7 +121,8 @@ class Dictionary:
         base = rbf(UNIT_LENGTHSCALE)
         part = self._patches(shape, SCATTERED_PATCHES, None, base, is_placed=is_placed)
         kind = "scattering" if is_placed else "scattering anywhere"
-        return self._seen(part, view, kind, preference)
+        seen = self._seen(part, view, kind, preference)
+        return replace(seen, patches_key=view)
 
     def _scattered_network(
         self, n_scales: int, fit_first: FitFirst | None, preference: float = OTHER

@@ -29,7 +29,8 @@ OF_DENSITY = 0.5  # factor of the log density of targets beside the log loss of 
 FARTHEST = 12.0  # logarithms of shares, before they are scaled to the sum 1
 NOISE_START, TEMPERATURE_START = 0.05, 0.3
 TEMPERATURES = (1e-3, 1e2)
-STEPS, TOLERANCE, SLOPE = 100, 1e-7, 1e-5  # where a search ends
+# Where a search ends: the shares are uncertain by much more.
+STEPS, TOLERANCE, SLOPE = 100, 1e-4, 1e-3
 IMPOSSIBLE = 1e10  # the criterion where a matrix has no factor
 
 

@@ -10,6 +10,15 @@ from skconvgp.inference import LeftOutSamples, WeightedSum, choose_mixture
 from skconvgp.inference._mixture import STRENGTH, _Search
 
 N, N_CLASSES, N_PARTS = 24, 3, 3
+
+
+@pytest.fixture(autouse=True)
+def exact(monkeypatch):
+    """Search until nothing changes."""
+    monkeypatch.setattr("skconvgp.inference._mixture.TOLERANCE", 1e-9)
+    monkeypatch.setattr("skconvgp.inference._mixture.SLOPE", 1e-6)
+
+
 GROUPS = [np.arange(0, 8)[:, None], np.arange(8, 24).reshape(8, 2)]
 
 

@@ -19,6 +19,7 @@ from skconvgp.processes import (
     Settings,
     TermChoice,
 )
+from skconvgp.processes.basis import _inducing_sum
 from skconvgp.processes.basis._sight import Sight
 from skconvgp.processes.fits._part_weights import left_out_samples
 from skconvgp.processes.fits._parts_fit import judged_images
@@ -126,6 +127,36 @@ def test_views_of_a_source_compute_its_values_once(mirrors):
         assert_close(torch.cat(found), alone[0] + alone[1], kind="solve")
     n_versions = len(calls) // 3  # once for both, and once for each alone
     assert n_versions == (1 if mirrors == (False,) else 2)
+
+
+def test_equal_views_are_fitted_once_and_patches_are_found_once(monkeypatch):
+    images, fits, found = digits(N)[0], [], []
+    choose = _inducing_sum.choose_patches
+
+    def fit_view(images):
+        fits.append(len(images))
+        return squared_view(images)
+
+    def noted(kernel, images, how, *rest, **settings):
+        found.append(isinstance(how, torch.Tensor))
+        return choose(kernel, images, how, *rest, **settings)
+
+    monkeypatch.setattr(_inducing_sum, "choose_patches", noted)
+    anywhere = replace(PATCHES, location_lengthscale=None)
+    inducing = TermChoice("kmeans", 5, (1, 1))
+    parts = (
+        replace(CHOICES[1], fit_view=fit_view, patches_key="same"),
+        PartChoice(NETWORK),
+        PartChoice(anywhere, fit_view, inducing, patches_key="same"),
+    )
+    settings = {"choices": parts, "weights": np.ones(3) / 3, "noise": 0.1}
+    process, _ = fitted(images, targets_of(0), **settings)
+    assert (fits, found) == ([N], [False, True])
+    alone, _ = fitted(
+        images, targets_of(0), choices=parts[2:], weights=np.ones(1), noise=0.1
+    )
+    one, two = (basis.parts[-1].features for basis in (process.basis, alone.basis))
+    assert_close(one, two)
 
 
 @pytest.mark.parametrize("is_symmetric", [True, False])

@@ -67,13 +67,17 @@ class SharedFitView(Protocol):
 class Sight:
     """Images, and the values of the source that was used last.
 
-    Views of the same source that follow each other compute its values once.
+    Views of the same source that follow each other compute its values once, and equal
+    views are fitted once.
     """
 
     images: Tensor  # (n, c, h, w), on the host
     # What is known: of what (a key of a fit, or a source and a precision), and values.
     _of: Any = field(default=None, repr=False)
     _known: Any = field(default=None, repr=False)
+    # The last view that was fitted, and inducing patches by what they are for.
+    _fitted: Any = field(default=None, repr=False)
+    patches: dict[Hashable, Tensor] = field(default_factory=dict, repr=False)
 
     @cached_property
     def flipped(self) -> Sight:
@@ -103,6 +107,13 @@ class Sight:
 
     def fit(self, fit_view: FitView, device: torch.device) -> tuple[View, Tensor]:
         """Return a view that is fitted to the different images, and all through it."""
+        if self._fitted is None or self._fitted[0] != fit_view:
+            self._fitted = None  # before another one is fitted
+            self._fitted = fit_view, *self._fit(fit_view, device)
+        _, view, seen = self._fitted
+        return view, seen
+
+    def _fit(self, fit_view: FitView, device: torch.device) -> tuple[View, Tensor]:
         first, images = self._different, self.images
         are_all = len(first) == len(images)
         given = images if are_all else images[first]

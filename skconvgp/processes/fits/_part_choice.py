@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -44,6 +44,8 @@ class PartChoice:
     # Milliseconds of a core for a new image, about, beside those of a shared source.
     cost: float = UNKNOWN_COST
     shared_cost: float = 0.0  # of the source, once for all parts that share it
+    # Equal for parts of equal views that compare the same inducing patches.
+    patches_key: Hashable = None
     preference: float = 1.0  # its share of the sum before anything is known, in a ratio
 
     def n_shown(self, image_shape: ImageShape) -> int:
@@ -95,11 +97,18 @@ class PartChoice:
             )
         n = len(both) // (2 if is_mirrored else 1)
         basis = self._basis(seen)
-        choices = (self.inducing,) * len(terms)
+        known = sight.patches.get(self.patches_key)
+        choice = self.inducing
+        if known is not None:
+            choice = choice._replace(inducing=known)
+        choices = (choice,) * len(terms)
         given = basis.images(basis.rows[first_of_each(basis.rows)])
         inducing = choose_inducing(
             terms_of(basis.kernel), choices, given, resources.generator()
         )
+        if self.patches_key is not None:
+            (own,) = inducing.terms
+            sight.patches[self.patches_key] = torch.from_numpy(own.patches)
         used = inducing.n_features * n * torch.float64.itemsize
         what = f"{inducing.n_features} features of {n} images"
         remedy = "use fewer inducing patches or places."
@@ -238,9 +247,13 @@ def stage_name(choices: Sequence[PartChoice], index: int, n: int) -> str:
 
 
 def in_turn(choices: Sequence[PartChoice], used: Sequence[int]) -> list[int]:
-    """Return parts in an order in which those that share a source follow each other."""
+    """Return parts in an order in which those that share something follow each other.
+
+    That is a source, or a view.
+    """
     keys = [shared_key(one.fit_view) for one in choices]
-    return sorted(used, key=lambda i: (keys.index(keys[i]), i))
+    views = [one.fit_view for one in choices]
+    return sorted(used, key=lambda i: (keys.index(keys[i]), views.index(views[i]), i))
 
 
 def tell_parts(
