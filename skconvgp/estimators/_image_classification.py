@@ -187,11 +187,12 @@ class ImageClassifier(GPClassifier):
     pixels, with a warning. Images of X are mirrored before a transformer sees them.
 
     At most 1000 images, drawn at random, choose the parts. Weights, noise and a
-    temperature minimise the left-out log loss of labels plus half of the left-out log
-    density of targets, by exact derivatives, with a prior that counts as six images and
-    prefers all parts. (Numbers have the density alone.) Mirror images are averaged over
-    unless that makes it larger, by more than one image counts. Then parts with less
-    than 2 % of the weight are dropped, and dear parts that others can replace.
+    temperature minimise a criterion, by exact derivatives: the left-out log loss of
+    labels minus half of the left-out log density of targets, with a prior that counts
+    as six images and prefers all parts. (Numbers have the density alone.) Mirror images
+    are averaged over unless the criterion is larger then, by more than one image
+    counts. Parts with less than 2 % of the weight are dropped, and dear parts that
+    others can replace.
     `fit_report_` names all parts with their weights and what a new image costs.
 
     A prediction takes the scattering of each new image at the scales of the parts used,
@@ -199,7 +200,7 @@ class ImageClassifier(GPClassifier):
     patches, and comparisons with training images.
 
     Time grows with the square of the number n of images for covariances and with n^3
-    for the choice of the noise. A fit holds seven matrices of n^2 numbers. Up to some
+    for the choice of the noise. A fit holds six matrices of n^2 numbers. Up to some
     thousand images these are less than the matrices of all parts of the images that
     choose, the features of patches and the images as the parts see them, tens of
     thousands of numbers in single precision for each image.

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import torch
 
-from skconvgp._settings import is_int
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._resources import EstimatorResources
-from skconvgp.estimators.settings._checks import UnfitError, is_auto
+from skconvgp.estimators.settings._checks import as_count, is_auto
 from skconvgp.processes import (
     LandmarkFit,
     PartsFit,
@@ -38,9 +37,7 @@ def as_landmarks(given: object) -> int | None:
     """Return a number of landmarks; None if it is chosen."""
     if is_auto(given):
         return None
-    if is_int(given, 1):
-        return int(given)  # type: ignore[call-overload, no-any-return]
-    raise UnfitError("'auto' or an int >= 1")
+    return as_count(given, "'auto' or ")
 
 
 def landmarks_of(

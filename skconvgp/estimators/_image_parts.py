@@ -199,7 +199,10 @@ def _as_parts(parts: object, made: Dictionary) -> tuple[PartChoice, ...]:
     for one in parts:
         choices += _usual_parts(made) if is_auto(one) else [_as_part(one)]
     names = Counter(choice.name for choice in choices)
-    if any(isinstance(one, ImagePart) and names[one.name] > 1 for one in parts):
+    is_named_twice = any(
+        isinstance(one, ImagePart) and names[one.name] > 1 for one in parts
+    )
+    if is_named_twice or sum(map(is_auto, parts)) > 1:
         raise UnfitError(PARTS)
     return tuple(choices)
 

@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from skconvgp._tensors import permutation
 from skconvgp._typing import FloatArray
-from skconvgp.engine import to_numpy
 from skconvgp.estimators._fitting import FitData, PlannedFit
 from skconvgp.estimators._image_landmarks import (
     MOST_SUMMED,
@@ -38,7 +36,6 @@ from skconvgp.kernels import Kernel
 from skconvgp.processes import (
     FEATURES,
     IMAGES,
-    JUDGED_IMAGES,
     NOISE,
     SOLVING,
     KernelBasis,
@@ -48,6 +45,7 @@ from skconvgp.processes import (
     Plan,
     Problem,
     Stage,
+    judged_images,
     missing_memory,
     plan_patches,
     require_common_noise,
@@ -181,7 +179,8 @@ def _landmarks(
     found = landmarks_of(whole, problem, wanted, resources, is_first=is_first)
     if found.count is not None:
         return found
-    if is_auto(parts) and len(whole.choices) > 1:
+    may_be_alone = len(whole.choices) > 1 and whole.shares[0] != 0.0
+    if is_auto(parts) and may_be_alone:
         return Landmarks(None, f"patches alone: {found.reason}")
     return Landmarks(0)
 
@@ -210,13 +209,12 @@ def _mirrors_patches(
 ) -> bool:
     """Return whether patches alone are averaged over mirror images.
 
-    A fit to at most `JUDGED_IMAGES` images decides, if there is room for it.
+    A fit to the images that judge decides, if there is room for it.
     """
     if len(whole.mirrors) == 1:
         return whole.mirrors[0]
     n = whole.images.n_samples
-    drawn = permutation(n, resources.generator())[:JUDGED_IMAGES]
-    indices = to_numpy(drawn.sort().values)
+    indices = judged_images(problem, resources)
     judging = replace(
         whole,
         images=whole.images.take(indices),

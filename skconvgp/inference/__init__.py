@@ -64,6 +64,7 @@ from skconvgp.inference._mixture import (
     Mixture,
     WeightedSum,
     choose_mixture,
+    mixed,
 )
 from skconvgp.inference._noise import (
     log_density,
@@ -143,6 +144,7 @@ __all__ = [
     "log_marginal_likelihood",
     "mean_variance",
     "missing_quadratic",
+    "mixed",
     "moment_amplitude",
     "noise_grid",
     "pathwise_coefficients",

@@ -22,7 +22,7 @@ from skconvgp.inference._evidence import mean_variance
 from skconvgp.inference._noise import LARGEST
 from skconvgp.linalg import cholesky_inverse, plain_cholesky, solve_blocks
 
-__all__ = ["LeftOutSamples", "Mixture", "WeightedSum", "choose_mixture"]
+__all__ = ["LeftOutSamples", "Mixture", "WeightedSum", "choose_mixture", "mixed"]
 
 STRENGTH = 6.0  # of the prior of the shares: it counts as much as so many samples
 OF_DENSITY = 0.5  # factor of the log density of targets beside the log loss of labels
@@ -149,14 +149,6 @@ class WeightedSum:
         shares[self.is_free] = self.room * _softmax(logs)
         return shares
 
-    def mixed(self, shares: FloatArray) -> Tensor:
-        """Return the weighted sum (n, n) of the matrices."""
-        total = torch.zeros_like(self.grams[0])
-        for gram, share in zip(self.grams, shares.tolist(), strict=True):
-            if share:
-                total.add_(gram, alpha=share)
-        return total
-
     def prior(self, logs: FloatArray, n: int) -> tuple[float, FloatArray]:
         """Return the prior of the shares, for n samples or groups, and its slopes."""
         if len(logs) < 2:
@@ -176,6 +168,15 @@ class Mixture:
     value: float  # of the criterion, with the prior of the shares
     left_out: float  # of the criterion alone
     logs: FloatArray = field(repr=False)  # of the shares that are chosen
+
+
+def mixed(grams: Sequence[Tensor], shares: FloatArray) -> Tensor:
+    """Return the weighted sum (n, n) of matrices."""
+    total = torch.zeros_like(grams[0])
+    for gram, share in zip(grams, shares.tolist(), strict=True):
+        if share:
+            total.add_(gram, alpha=share)
+    return total
 
 
 def choose_mixture(
@@ -275,7 +276,7 @@ def _slopes(
     None if K + N has no factor. For M = (K + N)^-1 and A = M Y, the derivative is that
     by M and by A, taken through dM = -M dK M.
     """
-    whole = total.mixed(shares)
+    whole = mixed(total.grams, shares)
     whole.diagonal().add_(noise / samples.weights)
     factor = plain_cholesky(whole)
     if factor is None:

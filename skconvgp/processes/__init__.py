@@ -91,7 +91,7 @@ from skconvgp.processes.fits._held_rows import HeldRows
 from skconvgp.processes.fits._label_models import LabelModel, LinkModel, NoisyModel
 from skconvgp.processes.fits._landmark_plan import plan_landmarks
 from skconvgp.processes.fits._part_choice import PartChoice
-from skconvgp.processes.fits._parts_fit import JUDGED_IMAGES, PartsFit
+from skconvgp.processes.fits._parts_fit import PartsFit, judged_images
 from skconvgp.processes.fits._parts_landmarks import LandmarkFit
 from skconvgp.processes.fits._patch_noise import LEAST_NOISE
 from skconvgp.processes.fits._patches import plan_patches
@@ -125,7 +125,6 @@ __all__ = [
     "GRAM_COPIES",
     "IMAGES",
     "INDUCING",
-    "JUDGED_IMAGES",
     "LEAST_NOISE",
     "NOISE",
     "PAIRS",
@@ -214,6 +213,7 @@ __all__ = [
     "expanded",
     "extend_process",
     "iterative_route",
+    "judged_images",
     "knows_class",
     "left_out_neighborhoods",
     "missing_memory",

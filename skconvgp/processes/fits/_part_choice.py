@@ -29,6 +29,9 @@ from skconvgp.processes.basis._views import FitView, SizedFitView, View
 
 KMEANS = TermChoice("kmeans", None, "auto")
 FEW = 32  # images that show which precision a kernel needs
+# Matrices of images that are held at once while they are summed: four of a part of
+# pairs with mirror images, its mean, and the sum.
+SUMMED_COPIES = 6
 UNKNOWN_COST = 1.0  # milliseconds, of a part that does not tell
 
 
@@ -164,13 +167,6 @@ class Built:
     grams: list[Tensor]
     units: FloatArray
     is_mirrored: bool
-
-    def mixed(self, weights: FloatArray) -> Tensor:
-        """Return the weighted sum (n, n) of the matrices."""
-        total = torch.zeros_like(self.grams[0])
-        for gram, weight in zip(self.grams, weights.tolist(), strict=True):
-            total.add_(gram, alpha=weight)
-        return total
 
     def take(self, used: NDArray[np.intp]) -> Self:
         """Return some of the parts."""

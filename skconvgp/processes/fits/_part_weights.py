@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skconvgp._typing import FloatArray
 from skconvgp.engine import rows_to_tensor
 from skconvgp.inference import LeftOutSamples, Mixture, WeightedSum, choose_mixture
 from skconvgp.processes._problem import ROUNDING, Problem
@@ -20,11 +19,6 @@ from skconvgp.processes.fits._part_choice import PartChoice, cost_of
 LEAST_SHARE, LEAST_OF_EQUAL = 0.02, 0.5
 # How much worse the criterion may be for a millisecond less of a new image.
 PRICE = 3e-3
-
-
-def equal_weights(n_parts: int) -> FloatArray:
-    """Return equal weights (p,) of sum 1."""
-    return np.full(n_parts, 1.0 / n_parts)
 
 
 def left_out_samples(problem: Problem, run: Run) -> LeftOutSamples:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from skconvgp._tensors import permutation
 from skconvgp._typing import FloatArray
 from skconvgp.engine import Size, to_numpy
-from skconvgp.inference import WeightedSum, choose_mixture, noise_grid
+from skconvgp.inference import WeightedSum, choose_mixture, mixed, noise_grid
 from skconvgp.kernels._flips import flip
 from skconvgp.processes._plan import (
     GPU_SELECTION_COPIES,
@@ -44,6 +44,7 @@ from skconvgp.processes.basis._sight import Sight
 from skconvgp.processes.fits._exact import fit_exact
 from skconvgp.processes.fits._label_models import spread_over_classes
 from skconvgp.processes.fits._part_choice import (
+    SUMMED_COPIES,
     Built,
     BuiltParts,
     PartChoice,
@@ -77,7 +78,7 @@ class PartsFit:
     settings : Settings
         Noise and amplitude.
     shares : ndarray of shape (p,)
-        Weights of the parts, of sum 1 if none is NaN, which chooses it.
+        Weights of the parts, of sum 1; NaN for those that left-out images choose.
     mirrors : tuple of bool
         Whether mirror images are averaged over; of two values the one with the better
         criterion.
@@ -108,8 +109,9 @@ class PartsFit:
         each = [choice.n_kept for choice in choices]
         # Those without mirror images are held while the matrix of a part is computed.
         kept = (sum(each) + max(each) * (len(self.mirrors) - 1)) * n // 2
+        at_once = max(SELECTION_COPIES, SUMMED_COPIES)
         on_gpu = max(judged, GPU_SELECTION_COPIES * n**2 + judged * (n == m)) + shown
-        held = max(judged, SELECTION_COPIES * n**2 + judged * (n == m)) + shown + kept
+        held = max(judged, at_once * n**2 + judged * (n == m)) + shown + kept
         return Size(held, on_gpu, n**2 + shown + kept)
 
     def plan(self, resources: Resources) -> Plan:
@@ -145,7 +147,7 @@ class PartsFit:
         else:
             used = weights[weights > 0.0]
             parts, factors = tuple(built.parts), used / built.units
-            gram = built.mixed(used)
+            gram = mixed(built.grams, used)
             del built
         basis = PartsBasis(self.images, parts, factors)
         process, record = fit_exact(
@@ -197,9 +199,10 @@ class PartsFit:
     def chosen(
         self, problem: Problem, resources: Resources, run: Run
     ) -> tuple[Built | None, FloatArray, bool]:
-        """Return weights of all parts, and whether mirror images are averaged over.
+        """Return parts, weights of all, and whether mirror images are averaged over.
 
-        The first result has the parts in use, of all images, if these have chosen.
+        The parts are those in use, of all images, if all images have chosen them, and
+        otherwise None.
         """
         if not self._is_choosing:
             return None, self.shares, self.mirrors[0]

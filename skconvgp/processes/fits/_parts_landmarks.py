@@ -102,12 +102,12 @@ class LandmarkFit:
         self,
         resources: Resources,
         problem: Problem,
-        basis: None,  # noqa: ARG002  (the parts have covariances)
+        _: None,  # the parts have covariances
         run: Run,
     ) -> Fitted:
         start, n = clock(run.config.device), len(problem.rows)
         run.progress.expect(*self._stages(n))
-        _, weights, is_mirrored = self.whole.chosen(problem, resources, run)
+        weights, is_mirrored = self.whole.chosen(problem, resources, run)[1:]
         choices = self.whole.choices
         report = tell_parts(choices, weights, run, is_mirrored=is_mirrored)
         marks = draw_landmarks(problem, self.n_landmarks, resources)

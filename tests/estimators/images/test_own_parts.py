@@ -95,6 +95,27 @@ def test_predictions_are_the_same_bits_after_pickling():
     np.testing.assert_array_equal(one, two)
 
 
+@pytest.mark.parametrize(
+    "parts", [["auto", "auto"], [ImagePart("one", None, VECTORS)] * 2]
+)
+def test_parts_are_not_given_twice(parts):
+    images, targets, _ = data()
+    with pytest.raises(ValueError, match="with different names"):
+        ImageRegressor(parts).fit(images, targets)
+
+
+def test_forbidden_patches_are_not_fitted_alone(monkeypatch):
+    images, targets, _ = data()
+    monkeypatch.setattr(
+        "skconvgp.estimators._image_landmarks.missing_memory", lambda *_: "no room"
+    )
+    gp = ImageRegressor(random_state=0).fit(images, targets)
+    assert "patches alone: no room" in gp.fit_report_.parts_reason
+    shares = {"patches of pixels": 0.0}
+    gp = ImageRegressor(part_weights=shares, random_state=0).fit(images, targets)
+    assert gp.fit_report_.part_weights[0] == 0.0
+
+
 def test_shares_of_named_parts():
     def shares(given, names=("one", "two", "three")):
         return as_shares(given, names)
