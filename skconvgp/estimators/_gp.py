@@ -383,11 +383,11 @@ class BaseGP(KernelEstimator):
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
         """Return the mean, with deviations (n, k) or covariances (n, n, k) if asked."""
         model = self._process.model
-        variances, added = model.function_variances, model.noise if noise else 0.0
+        variances, added = model.function_variances, model.observation_noise * noise
         if return_std:
             return mean, np.sqrt((latent.var + added) * variances) * model.scale
         if return_cov:
-            cov = latent.cov + added * np.eye(len(mean))[:, :, None]
+            cov = latent.cov + np.eye(len(mean))[:, :, None] * added
             return mean, cov * variances * model.scale**2
         return mean
 

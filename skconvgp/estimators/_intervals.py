@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from skconvgp._tensors import permutation
 from skconvgp._typing import FloatArray
 from skconvgp.engine import to_numpy
+from skconvgp.estimators._deviations import added_noise, square_factors
 from skconvgp.metrics._predictive import half_width
+from skconvgp.processes import LeftOutValues, Model
 
 # Errors of an output: their quantiles are wrong by less than 2 %. Many outputs have
 # fewer each.
@@ -27,28 +29,35 @@ class LeftOutErrors:
     weights: FloatArray  # (k, m), of their samples
     factors: FloatArray  # (k,), by which deviations are multiplied
     are_varied: NDArray[np.bool_]  # (k,), whether the targets of an output differ
+    # (k,), noise that deviations of observations have beside that of the process
+    added_noise: FloatArray
 
     @classmethod
     def of(
-        cls,
-        scores: FloatArray,
-        weights: FloatArray,
-        are_varied: NDArray[np.bool_],
-        *,
-        is_scaled: bool,
+        cls, loo: LeftOutValues, weights: FloatArray, model: Model, *, is_scaled: bool
     ) -> Self:
-        """Return the errors of left-out samples, given in their deviations (m, k).
+        """Return the errors of left-out samples of weights (m,).
 
-        Samples of weight (m,) 0, and those with an error that is not known, do not
-        count. `is_scaled` says whether the data scale deviations: by the root mean
-        square of the errors and of one of size 1, with which few samples say little.
-        Targets of an output that are all the same say nothing.
+        Samples of weight 0, and those with an error that is not known, do not
+        count. `is_scaled` says whether the data scale deviations, by what
+        `square_factors` and `added_noise` return. Targets of an output that are all the
+        same say nothing.
         """
-        counts = np.isfinite(scores).all(1) & (weights > 0.0)
-        sizes, weights = np.abs(scores[counts]), weights[counts]
-        squares = weights @ np.square(sizes) + 1.0
-        factors = np.sqrt(squares / (weights.sum() + 1.0))
+        missed = model.sample_targets[loo.indices] - loo.mean
+        missed /= np.sqrt(model.amplitude)
+        counts = np.isfinite(missed).all(1) & (weights > 0.0) & (loo.var > 0.0)
+        squares, var, weights = missed[counts] ** 2, loo.var[counts], weights[counts]
+        are_varied = np.ptp(model.targets, axis=0) > 0.0
+        added = np.zeros(len(are_varied))
+        if is_scaled and loo.repeated is not None and len(weights):
+            scatter = loo.repeated.scatter / model.amplitude
+            for i in np.flatnonzero(are_varied):
+                copies = replace(loo.repeated, scatter=scatter[:, i])
+                added[i] = added_noise(squares[:, i], var, weights, copies, model.noise)
+        squares /= var[:, None] + added
+        factors = np.sqrt(square_factors(squares, weights))
         factors[~(are_varied & is_scaled)] = 1.0
+        sizes = np.sqrt(squares)
         shuffled = permutation(len(sizes), torch.Generator().manual_seed(0))
         most = max(
             LEAST_KEPT, MOST_KEPT * MOST_OUTPUTS // max(MOST_OUTPUTS, len(factors))
@@ -57,13 +66,14 @@ class LeftOutErrors:
         columns, of_columns = sizes[some].T, weights[some]
         order = np.argsort(columns, axis=1, kind="stable")
         sizes = np.take_along_axis(columns, order, 1)
-        return cls(sizes, of_columns[order], factors, are_varied)
+        return cls(sizes, of_columns[order], factors, are_varied, added)
 
     @classmethod
     def unknown(cls, n_outputs: int) -> Self:
         """Return that no errors are known: deviations are those of the process."""
         empty = np.empty((n_outputs, 0))
-        return cls(empty, empty, np.ones(n_outputs), np.zeros(n_outputs, dtype=bool))
+        none, are_varied = np.zeros(n_outputs), np.zeros(n_outputs, dtype=bool)
+        return cls(empty, empty, np.ones(n_outputs), are_varied, none)
 
     def half_widths(self, level: float) -> FloatArray:
         """Return half the widths (k,) of intervals, in deviations times their factors.

@@ -187,8 +187,9 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         mean = loo.mean * self.y_scale_ + self.y_mean_
         if not return_std:
             return self._without_outputs(mean)
-        var = loo.var[:, None] * self._process.model.function_variances
-        std = np.sqrt(var) * self.y_scale_
+        model = self._process.model
+        var = loo.var[:, None] + (model.observation_noise - model.noise)
+        std = np.sqrt(var * model.function_variances) * self.y_scale_
         return self._without_outputs(mean), self._without_outputs(std)
 
     @public
@@ -276,23 +277,23 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
             # Facts of an inexact solution are not told again.
             resources, model = self._resources(), process.model
             loo = process.leave_out(resources, is_subset_enough=True)
-            missed = model.sample_targets[loo.indices] - loo.mean
-            deviations = np.sqrt(loo.var[:, None] * model.amplitude)
-            errors = LeftOutErrors.of(
-                np.divide(
-                    missed, deviations, where=deviations > 0.0, out=missed * np.nan
-                ),
-                self._training.weights_as_new(
-                    loo.indices, model.sample_weights[loo.indices]
-                ),
-                np.ptp(model.targets, axis=0) > 0.0,
-                is_scaled=self.amplitude == "profile",
+            weights = self._training.weights_as_new(
+                loo.indices, model.sample_weights[loo.indices]
             )
+            is_scaled = self.amplitude == "profile"
+            errors = LeftOutErrors.of(loo, weights, model, is_scaled=is_scaled)
         self._training = replace(self._training, errors=errors)
-        model = replace(process.model, deviation_factors=errors.factors)
+        model = replace(
+            process.model,
+            deviation_factors=errors.factors,
+            added_noise=errors.added_noise,
+        )
         self._process = replace(process, model=model)
-        factors = tuple(errors.factors.tolist())
-        self.fit_report_ = replace(self.fit_report_, deviation_factors=factors)
+        self.fit_report_ = replace(
+            self.fit_report_,
+            deviation_factors=tuple(errors.factors.tolist()),
+            deviation_noises=tuple(errors.added_noise.tolist()),
+        )
         return self
 
     def _read_targets(

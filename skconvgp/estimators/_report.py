@@ -93,6 +93,10 @@ class FitReport:
     deviation_factors : tuple of float
         For each output of a regressor, the factor of its standard deviations that
         left-out targets ask for; empty for a classifier.
+    deviation_noises : tuple of float
+        For each output of a regressor, the noise variance that standard deviations of
+        observations have beside `noise_variance_`, in its units: mostly 0, and more if
+        targets of equal inputs differ by far more than that says.
     explained_variance : float
         Share of the mean prior variance that inducing patches or, of a sum, landmarks
         explain; NaN for other processes.
@@ -172,6 +176,7 @@ class FitReport:
     n_position_pairs: int = 0
     noise_reason: str = ""
     deviation_factors: tuple[float, ...] = ()
+    deviation_noises: tuple[float, ...] = ()
     n_landmarks: int = 0
 
     def __str__(self) -> str:
@@ -278,7 +283,9 @@ class FitReport:
         """Return by what deviations were multiplied."""
         one, *others = sorted(self.deviation_factors)
         text = f"deviations times {one:.2g}"
-        return text + (f" to {others[-1]:.2g}" if others else "")
+        text += f" to {others[-1]:.2g}" if others else ""
+        most = max(self.deviation_noises, default=0.0)
+        return text + (f", with up to {most:.2g} more noise" if most else "")
 
     def _solve_details(self) -> str:
         """Return the end of the line on the solver."""

@@ -42,6 +42,7 @@ from skconvgp.processes._process import (
     Labels,
     LeftOutValues,
     Process,
+    RepeatedTargets,
 )
 from skconvgp.processes._run import (
     COVARIANCES,
@@ -186,6 +187,7 @@ __all__ = [
     "Problem",
     "Process",
     "Record",
+    "RepeatedTargets",
     "Reservoir",
     "Resources",
     "Route",

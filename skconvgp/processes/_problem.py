@@ -157,6 +157,8 @@ class Model:
     n_versions: int = 1  # how many rows each sample is, as in `EqualInputs`
     # (k,), factor of the deviations of each function; None for 1.
     deviation_factors: FloatArray | None = None
+    # (k,), noise of observations beside `noise`, in deviations only; None for none.
+    added_noise: FloatArray | None = None
     n_groups: int = 0  # that are left out as a whole; 0 without groups
 
     @property
@@ -166,6 +168,12 @@ class Model:
             return self.amplitude
         variances: FloatArray = self.amplitude * self.deviation_factors**2
         return variances
+
+    @property
+    def observation_noise(self) -> FloatArray:
+        """Noise variances (k,) of observations, as shares of mean prior variances."""
+        noise = np.full(len(self.scale), self.noise)
+        return noise if self.added_noise is None else noise + self.added_noise
 
     @property
     def n_samples(self) -> int:

@@ -70,6 +70,15 @@ class Growth:
 
 
 @dataclass(frozen=True)
+class RepeatedTargets:
+    """How far targets with equal inputs, which are left out together, differ."""
+
+    # (q, k), weighted sums of squares around the mean of each input, and their number.
+    scatter: FloatArray
+    units: FloatArray  # (q,), the weight of an input less one: degrees of freedom
+
+
+@dataclass(frozen=True)
 class LeftOutValues:
     """Latent functions of training samples, each given all others."""
 
@@ -80,6 +89,7 @@ class LeftOutValues:
     var: FloatArray
     has_noise: bool
     facts: list[Fact] = field(default_factory=list)
+    repeated: RepeatedTargets | None = None  # None if it is not known
 
 
 class LeftOut(Protocol):

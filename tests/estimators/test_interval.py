@@ -94,9 +94,10 @@ def test_deviations_are_as_large_as_left_out_targets_are_off(gp):
     factors = np.array(gp.fit_report_.deviation_factors)
     others = np.setdiff1d(np.arange(120), getattr(gp, "landmark_indices_", []))
     squares = np.square((both - mean) / std)[others]
-    # Beside the samples counts one whose error was a deviation before they were scaled.
-    total = (squares * factors**2).sum(0) + 1.0
-    np.testing.assert_allclose(total / (len(others) + 1), factors**2, rtol=1e-6)
+    # The prior of the logarithm of a variance is worth one sample.
+    total = (squares * factors**2).sum(0)
+    n, logs = len(others), np.log(factors**2)
+    np.testing.assert_allclose((n + logs) * factors**2, total, rtol=1e-6)
     assert len(set(factors)) == 2
     assert "left out     deviations times" in str(gp.fit_report_)
 

@@ -37,7 +37,12 @@ from skconvgp.processes._facts import Fact, Inexact
 from skconvgp.processes._problem import (
     Model,
 )
-from skconvgp.processes._process import LeftOutValues, Process, run_beside
+from skconvgp.processes._process import (
+    LeftOutValues,
+    Process,
+    RepeatedTargets,
+    run_beside,
+)
 from skconvgp.processes._run import Resources, Run
 from skconvgp.processes.basis._basis import Basis, NewRows
 from skconvgp.processes.basis._feature_room import require_features
@@ -202,6 +207,28 @@ class SolvedLeftOut:
         self, process: Process, resources: Resources, *, is_subset_enough: bool
     ) -> LeftOutValues:
         """Return the predictions; a random subset if each value costs a solve."""
+        found = self._values(process, resources, is_subset_enough=is_subset_enough)
+        return replace(found, repeated=self._repeated(process.model))
+
+    def _repeated(self, model: Model) -> RepeatedTargets | None:
+        """Return the scatter of targets of inputs with more than one unit of weight.
+
+        Targets of a group may agree more than those of new samples: it is not known.
+        """
+        if self.groups is not None:
+            return None
+        inputs = EqualInputs.numbered(rows_to_tensor(self.inputs[: model.n_samples]))
+        targets, weights = model.sample_targets, model.sample_weights
+        merged = inputs.merge(rows_to_tensor(targets), rows_to_tensor(weights))
+        units = to_numpy(merged.weights) - 1.0
+        return RepeatedTargets(
+            to_numpy(merged.scatter)[units > 0.0], units[units > 0.0]
+        )
+
+    def _values(
+        self, process: Process, resources: Resources, *, is_subset_enough: bool
+    ) -> LeftOutValues:
+        """Return the predictions without the scatter of targets of equal inputs."""
         n, posterior = process.model.n_samples, _solved(process)
         n_enough = LEFT_OUT if self.has_labels else FEW_LEFT_OUT
         is_dear = n > n_enough and isinstance(posterior.solver, IterativeSolver)
