@@ -17,6 +17,7 @@ __all__ = [
     "IterativeSolver",
     "Likelihood",
     "LinkLikelihood",
+    "RefiningSolver",
     "SiteFunction",
     "Sites",
     "Solution",
@@ -61,7 +62,7 @@ class Solver(Protocol[State]):
     `init` returns the state: a frozen dataclass of tensors, numbers and such
     dataclasses, with an attribute `jitter`. A fitted model keeps nothing else of the
     training matrix. All methods but `solve` count as exact, even if a solution has not
-    converged; a solver for which that is wrong is an `IterativeSolver`.
+    converged; a solver for which that is wrong is a `RefiningSolver`.
     """
 
     def init(self, gram: GramOperator, noise: Tensor) -> State:
@@ -86,22 +87,34 @@ class Solver(Protocol[State]):
 
 
 @runtime_checkable
-class IterativeSolver(Solver[State], Protocol[State]):
+class RefiningSolver(Solver[State], Protocol[State]):
+    """A solver whose solutions are iterated to a tolerance.
+
+    If a solution has not converged, no other result counts as exact. An entry of the
+    diagonal of M^-1 costs a solve, so that few samples are left out where few suffice.
+    """
+
+    def inverse_diag_of(self, state: State, indices: Tensor) -> Tensor:
+        """Return the entries (m,) of the diagonal of M^-1 at these indices."""
+        ...
+
+    def logdet_estimate(self, state: State) -> tuple[Tensor, Tensor]:
+        """Return an estimate of log |M| and its error."""
+        ...
+
+
+@runtime_checkable
+class IterativeSolver(RefiningSolver[State], Protocol[State]):
     """A solver that needs only products with the matrix, which need not be stored.
 
     Its state also has the attributes `noise` and `gram`, the operator. If the operator
-    stores no matrix, a fitted model sets `gram` to None while it is not used. If a
-    solution has not converged, no other result counts as exact. R^T R of `half_solve`
-    may be smaller than rhs^T M^-1 rhs, never larger: predictive variances then are
-    upper bounds.
+    stores no matrix, a fitted model sets `gram` to None while it is not used. R^T R of
+    `half_solve` may be smaller than rhs^T M^-1 rhs, never larger: predictive variances
+    then are upper bounds.
     """
 
     def n_values(self, n_samples: int) -> int:
         """Return the number of values that it holds at once beside the matrix."""
-        ...
-
-    def inverse_diag_of(self, state: State, indices: Tensor) -> Tensor:
-        """Return the entries (m,) of the diagonal of M^-1 at these indices."""
         ...
 
     def left_out_variances(self, state: State, indices: Tensor) -> Tensor | None:
@@ -110,10 +123,6 @@ class IterativeSolver(Solver[State], Protocol[State]):
         They estimate 1 / (M^-1)_ii from above. None if `half_solve` is exact, as then
         1 / `inverse_diag_of` is the same.
         """
-        ...
-
-    def logdet_estimate(self, state: State) -> tuple[Tensor, Tensor]:
-        """Return an estimate of log |M| and its error."""
         ...
 
     def inverse_factors(self, state: State) -> tuple[Tensor, Tensor, Tensor]:

@@ -228,8 +228,8 @@ class BaseGP(KernelEstimator):
             self.landmark_indices_ = landmarks
             training = training.with_landmarks_at(data.problem.rows, landmarks)
         self._process, self._training = process, training.take(fitted.used)
-        if solver is not None:
-            self.solver_ = solver
+        if solver is not None:  # the one of the fit, which the plan may fall back to
+            self.solver_ = getattr(getattr(process, "posterior", 0), "solver", solver)
         if planned.search is not None:
             setattr(self, self._search_name, planned.search)
         n_read = sum(cache.n_pairs_read for cache in run.caches)

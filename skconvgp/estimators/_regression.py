@@ -75,10 +75,11 @@ class ConvNetGPRegressor(GPRegressor):
         may evaluate. A diagonal that is evaluated in addition does not count.
     solver : "auto", "cholesky", "cg", "lsqr" or solver object, default="auto"
         Solver of the linear system, see :mod:`skconvgp.solvers`. "auto" is "cholesky"
-        if the Gram matrix and its factor fit into the free memory, otherwise the
-        iterative "cg". If the matrix does not fit into `memory_budget`, "cg" evaluates
-        the covariances again for each product. "lsqr" is for reproducing published
-        results only.
+        if the Gram matrix and its factor fit into the free memory,
+        :class:`~skconvgp.solvers.RefinedCholesky` if one matrix in single precision
+        does, otherwise the iterative "cg". If the matrix does not fit into
+        `memory_budget`, "cg" evaluates the covariances again for each product. "lsqr"
+        is for reproducing published results only.
     device : str, default="auto"
         "cpu", "cuda", "cuda:1" and the like. "auto" uses a GPU if there is one with
         enough free memory, otherwise the CPU.

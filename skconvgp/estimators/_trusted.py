@@ -47,7 +47,13 @@ from skconvgp.flows import (
 )
 from skconvgp.flows._field import WarpStep
 from skconvgp.kernels._feature_maps import FEATURE_MAPS
-from skconvgp.linalg import BoundedInverse, DenseGram, LowRankPlusDiagonal
+from skconvgp.linalg import (
+    BoundedInverse,
+    DenseGram,
+    FactorInPlace,
+    LowRankPlusDiagonal,
+    SingleGram,
+)
 
 # Classes that a fitted process consists of.
 KEPT = [
@@ -107,7 +113,8 @@ _CLASSES += [inference.FeatureSums]
 _CLASSES += [solvers.Cholesky]
 _CLASSES += [solvers.CholeskyState, solvers.Lsqr]
 _CLASSES += [solvers.ConjugateGradient, solvers.ConjugateGradientState]
-_CLASSES += [BoundedInverse, DenseGram, LowRankPlusDiagonal]
+_CLASSES += [solvers.RefinedCholesky, solvers.RefinedCholeskyState]
+_CLASSES += [BoundedInverse, DenseGram, FactorInPlace, LowRankPlusDiagonal, SingleGram]
 _CLASSES += [ConvNetGPClassifier, ConvNetGPRegressor, FitReport]
 _CLASSES += [PatchGPClassifier, PatchGPRegressor]
 _CLASSES += [ImageClassifier, ImageRegressor, TransformedView]

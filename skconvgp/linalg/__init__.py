@@ -17,6 +17,12 @@ from skconvgp.linalg._cholesky import (
     solve_blocks,
 )
 from skconvgp.linalg._contrast import standardized
+from skconvgp.linalg._in_place import (
+    FactorInPlace,
+    SingleGram,
+    factor_in_place_,
+    row_values,
+)
 from skconvgp.linalg._lanczos import (
     LogQuadrature,
     inverse_root,
@@ -59,10 +65,12 @@ __all__ = [
     "BlockSolution",
     "BoundedInverse",
     "DenseGram",
+    "FactorInPlace",
     "LogQuadrature",
     "LowRankPlusDiagonal",
     "Moments",
     "PivotedCholesky",
+    "SingleGram",
     "Symmetric",
     "back_solve",
     "block_cg",
@@ -73,6 +81,7 @@ __all__ = [
     "cholesky_solve",
     "column_factor",
     "eigen_with_rounding",
+    "factor_in_place_",
     "factor_with_jitter_",
     "gaussian_transport",
     "half_solve",
@@ -90,6 +99,7 @@ __all__ = [
     "random_frames",
     "ridge_solve",
     "row_factor",
+    "row_values",
     "shifted_cholesky_",
     "shifted_choleskys",
     "solve_blocks",

@@ -30,7 +30,7 @@ from skconvgp.processes._process import Process
 from skconvgp.processes._run import SMALLER_MATRIX, Resources, Run, run_of_fit
 from skconvgp.processes.basis._plain import PlainBasis
 from skconvgp.processes.posterior._neighbors import NeighborProcess
-from skconvgp.solvers import ConjugateGradient
+from skconvgp.solvers import ConjugateGradient, RefinedCholesky
 
 HOST = torch.device("cpu")
 # Matrices of the size of the Gram matrix that a fit holds at once.
@@ -42,6 +42,9 @@ SELECTION_COPIES, GPU_SELECTION_COPIES = 5, 7
 # left out: blocks of the inverse for every noise, and one of them with its factor, two
 # solves and a column.
 BLOCK_COPIES = len(noise_grid(torch.float64)) + 5
+# Columns of the preconditioner beside a matrix that nearly fills the memory, at most
+# one for ten samples. It takes 2 GiB beside the matrix of 60 000 samples.
+FALLBACK_RANK, FALLBACK_SHARE = 500, 10
 
 
 FittedProcess: TypeAlias = Process | NeighborProcess
@@ -153,6 +156,10 @@ class Route:
     size: Size  # numbers that a fit holds at once
     is_held: bool  # whether the Gram matrix is among these
     reason: str  # why "auto" chose this solver; empty if the user did
+    # Whether the matrix is held in single precision, for a solver that overwrites it;
+    # and the solver with which to go on if there is no factor in that precision.
+    is_single: bool = False
+    fallback: ConjugateGradient | None = None
 
 
 def route_of(
@@ -164,11 +171,13 @@ def route_of(
     is_selecting: bool,
     has_kernel: bool,
     n_versions: int = 1,
+    noise: float = 0.0,
 ) -> Route:
     """Return the route of an exact process of n rows, `n_versions` for each sample.
 
-    With "auto" an iterative solver may replace the direct one. If the noise is
-    selected, the matrix is decomposed. With a kernel it need not be held.
+    With "auto" another solver may replace the direct one: one that holds the matrix in
+    single precision, if the noise is no less than its rounding, or an iterative one. If
+    the noise is selected, the matrix is decomposed. With a kernel it need not be held.
     """
     held = on_gpu = GRAM_COPIES * n**2
     if is_selecting:
@@ -186,6 +195,9 @@ def route_of(
         return direct
     missing = missing_memory(size, resources)
     if missing:
+        in_place = _route_in_place(direct, n, resources, missing, noise)
+        if in_place is not None:
+            return in_place
         route = replace(direct, solver=ConjugateGradient(), reason=missing)
         return iterative_route(route, n, resources)
     reason = "the Gram matrix and its factor fit into the free memory"
@@ -215,6 +227,34 @@ def missing_memory(
                 f"{gibibytes(count * itemsize)} and {gibibytes(free)} are free"
             )
     return ""
+
+
+def _route_in_place(
+    direct: Route, n: int, resources: Resources, missing: str, noise: float
+) -> Route | None:
+    """Return the route of one matrix in single precision on the host, if it fits."""
+    solver = RefinedCholesky()
+    if noise < solver.least_noise(n):
+        return None
+    fallback = ConjugateGradient(rank=max(1, min(FALLBACK_RANK, n // FALLBACK_SHARE)))
+    n_single, beside = solver.n_single_values(n)
+    beside = max(beside, fallback.n_values(n))
+    double = torch.float64.itemsize
+    n_bytes = n_single * torch.float32.itemsize + beside * double
+    is_on_host = resources.placement(n_bytes).device == HOST
+    if resources.solve_dtype.itemsize < double or not is_on_host:
+        return None
+    if n_bytes > free_memory(HOST):
+        return None
+    held = -(-n_bytes // double)
+    return replace(
+        direct,
+        solver=solver,
+        size=Size(held, held, held),
+        reason=f"{missing}; one matrix in single precision holds both",
+        is_single=True,
+        fallback=fallback,
+    )
 
 
 def iterative_route(route: Route, n: int, resources: Resources) -> Route:

@@ -186,8 +186,10 @@ class Planner:
         size = self.route(n, is_selecting=True, n_versions=problem.n_versions).size
         return not missing_memory(size, self.resources)
 
-    def route(self, n: int, *, is_selecting: bool, n_versions: int = 1) -> Route:
-        """Return the route of an exact process of n rows."""
+    def route(
+        self, n: int, *, is_selecting: bool, n_versions: int = 1, noise: float = 0.0
+    ) -> Route:
+        """Return the route of an exact process of n rows, with a noise or none yet."""
         return route_of(
             n,
             self.parts.solver,
@@ -196,6 +198,7 @@ class Planner:
             is_selecting=is_selecting,
             has_kernel=self.basis.knows_variances,
             n_versions=n_versions,
+            noise=noise,
         )
 
     def _dense(
@@ -207,7 +210,10 @@ class Planner:
             route = Route(self.parts.solver, size, is_held=True, reason="")
             return route, self._label_fit(settings)
         is_selecting = isinstance(settings.noise, str)
-        route = self.route(n, is_selecting=is_selecting, n_versions=n_versions)
+        noise = 0.0 if is_selecting else settings.added_noise
+        route = self.route(
+            n, is_selecting=is_selecting, n_versions=n_versions, noise=noise
+        )
         keeps = self.parts.keeps_left_out
         fit = partial(fit_exact, settings=settings, route=route, keeps_left_out=keeps)
         return route, fit
@@ -348,7 +354,7 @@ class Planner:
             return self._plan_whole(models, problem, settings, coarse)
         n = self.basis.n_samples
         route, fit = self._dense(models, settings, n, problem.n_versions)
-        if not route.is_held:
+        if not route.is_held or route.is_single:
             asked = f"solver={self.parts.solver_setting!r}"
             raise TileMemoryError(
                 f"{coarsening!r} adds a completed matrix to the Gram matrix, which has "

@@ -5,6 +5,7 @@ from skconvgp._protocols import Solution
 from skconvgp.solvers._cg import ConjugateGradient, ConjugateGradientState
 from skconvgp.solvers._cholesky import Cholesky, CholeskyState
 from skconvgp.solvers._lsqr import Lsqr
+from skconvgp.solvers._refined import RefinedCholesky, RefinedCholeskyState
 
 __all__ = [
     "Cholesky",
@@ -13,5 +14,7 @@ __all__ = [
     "ConjugateGradientState",
     "Lsqr",
     "Part",
+    "RefinedCholesky",
+    "RefinedCholeskyState",
     "Solution",
 ]

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skconvgp._protocols import GramOperator, IterativeSolver, Solution, Solver
+from skconvgp._protocols import GramOperator, RefiningSolver, Solution, Solver
 from skconvgp.engine import (
     KernelGram,
     KernelOracle,
@@ -20,6 +20,7 @@ from skconvgp.engine import (
     freeze,
     to_numpy,
 )
+from skconvgp.exceptions import NotPSDError
 from skconvgp.inference import (
     informative,
     log_marginal_likelihood,
@@ -29,7 +30,7 @@ from skconvgp.inference import (
     profiled_amplitude,
     select_noise,
 )
-from skconvgp.linalg import DenseGram
+from skconvgp.linalg import DenseGram, SingleGram
 from skconvgp.processes._facts import Unsolved, jitter_facts
 from skconvgp.processes._plan import Route
 from skconvgp.processes._problem import (
@@ -100,7 +101,7 @@ def fit_exact(
     record : Record
         Record of the fit.
     """
-    device, solver = run.config.device, route.solver
+    device = run.config.device
     run.progress.expect(*_stages(len(problem.rows), settings, route, keeps_left_out))
     start = clock(device)
     y, w = run.tensor(problem.targets), run.tensor(problem.weights)
@@ -125,10 +126,10 @@ def fit_exact(
     require_finite_noise(noise / w)
     if route.is_held:  # otherwise products are covariances
         run.progress.enter(SOLVING)
-    state = solver.init(gram, noise / w)
+    route, solver, state = _init(route, gram, noise / w)
     solution = solver.solve(state, y)
     # A direct solver whose solution was stopped early still has an exact factor.
-    is_iterative = isinstance(solver, IterativeSolver)
+    is_iterative = isinstance(solver, RefiningSolver)
     is_converged = solution.converged or not is_iterative
     facts = jitter_facts(state.jitter, float((noise / w).min()), basis, run)
     if not solution.converged:
@@ -203,11 +204,30 @@ def _gram_operator(
 ) -> tuple[GramOperator, float]:
     """Return the Gram matrix with mean diagonal 1, and its divisor."""
     oracle: Any = basis.cached_oracle(run)
+    if route.is_single:
+        n = oracle.n_samples
+        single = torch.empty(n, n, dtype=torch.float32, device=run.config.device)
+        mean_diag = mean_variance(oracle.diag(), weights)
+        return SingleGram(oracle.gram(out=single).div_(mean_diag)), mean_diag
     if route.is_held:
         gram, mean_diag = scaled_gram(oracle, weights)
         return DenseGram(gram), mean_diag
     mean_diag = mean_variance(oracle.diag(), weights)
     return KernelGram(oracle, mean_diag), mean_diag
+
+
+def _init(
+    route: Route, gram: GramOperator, noise: Tensor
+) -> tuple[Route, Solver[Any], Any]:
+    """Return the solver with its route and its state; the fallback without a factor."""
+    try:
+        return route, route.solver, route.solver.init(gram, noise)
+    except NotPSDError:
+        if route.fallback is None:
+            raise
+    reason = f"{route.reason}, but it has no factor in that precision"
+    route = replace(route, solver=route.fallback, reason=reason)
+    return route, route.solver, route.solver.init(gram, noise)
 
 
 def _evidence(
@@ -261,7 +281,7 @@ def _quadratic(
 
 
 def _logdet_error(solver: Any, state: Any) -> float:
-    if not isinstance(solver, IterativeSolver):
+    if not isinstance(solver, RefiningSolver):
         return 0.0
     return float(solver.logdet_estimate(state)[1])
 

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from skconvgp._protocols import IterativeSolver, Solver
+from skconvgp._protocols import IterativeSolver, RefiningSolver, Solver
 from skconvgp._tensors import int_range, normals, permutation
 from skconvgp._typing import FloatArray
 from skconvgp.engine import (
@@ -67,6 +67,7 @@ LEFT_OUT = 500
 # And to scale deviations by: their factor is then known to a tenth. A fit without its
 # matrix has room for few columns at once.
 FEW_LEFT_OUT, AT_ONCE = 64, 16
+MOST_BLOCKS = 4  # if a solver leaves out more at once, as its solves take less
 
 
 @dataclass(frozen=True)
@@ -231,7 +232,9 @@ class SolvedLeftOut:
         """Return the predictions without the scatter of targets of equal inputs."""
         n, posterior = process.model.n_samples, _solved(process)
         n_enough = LEFT_OUT if self.has_labels else FEW_LEFT_OUT
-        is_dear = n > n_enough and isinstance(posterior.solver, IterativeSolver)
+        at_once = n_enough if self.has_labels else AT_ONCE
+        n_enough = getattr(posterior.solver, "n_left_out", n_enough)
+        is_dear = n > n_enough and isinstance(posterior.solver, RefiningSolver)
         if is_subset_enough and is_dear:
             # Deviations of a regressor are no matter of chance.
             fixed = torch.Generator().manual_seed(0)
@@ -239,9 +242,7 @@ class SolvedLeftOut:
             indices = permutation(n, generator)[:n_enough].sort().values
             found = [
                 self._compute(process, block, resources, is_whole=False)
-                for block in torch.split(
-                    indices, n_enough if self.has_labels else AT_ONCE
-                )
+                for block in torch.split(indices, max(at_once, n_enough // MOST_BLOCKS))
             ]
             mean, var = (
                 torch.cat([getattr(one, name) for one in found])
