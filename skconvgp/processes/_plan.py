@@ -192,10 +192,12 @@ def route_of(
     if not is_auto:
         if isinstance(solver, IterativeSolver):
             return iterative_route(direct, n, resources)
+        if hasattr(solver, "n_single_values"):
+            return _route_in_place(direct, n, resources, direct.solver) or direct
         return direct
     missing = missing_memory(size, resources)
     if missing:
-        in_place = _route_in_place(direct, n, resources, missing, noise)
+        in_place = _auto_in_place(direct, n, resources, missing, noise)
         if in_place is not None:
             return in_place
         route = replace(direct, solver=ConjugateGradient(), reason=missing)
@@ -230,31 +232,42 @@ def missing_memory(
 
 
 def _route_in_place(
-    direct: Route, n: int, resources: Resources, missing: str, noise: float
+    direct: Route,
+    n: int,
+    resources: Resources,
+    solver: Any,
+    fallback: ConjugateGradient | None = None,
 ) -> Route | None:
-    """Return the route of one matrix in single precision on the host, if it fits."""
-    solver = RefinedCholesky()
-    if noise < solver.least_noise(n):
-        return None
-    fallback = ConjugateGradient(rank=max(1, min(FALLBACK_RANK, n // FALLBACK_SHARE)))
-    n_single, beside = solver.n_single_values(n)
-    beside = max(beside, fallback.n_values(n))
+    """Return the route of one matrix in single precision; None if it is not for that.
+
+    The matrix is on the host, and solves are in double precision.
+    """
     double = torch.float64.itemsize
+    n_single, beside = solver.n_single_values(n)
+    if fallback is not None:
+        beside = max(beside, fallback.n_values(n))
     n_bytes = n_single * torch.float32.itemsize + beside * double
     is_on_host = resources.placement(n_bytes).device == HOST
     if resources.solve_dtype.itemsize < double or not is_on_host:
         return None
-    if n_bytes > free_memory(HOST):
-        return None
     held = -(-n_bytes // double)
-    return replace(
-        direct,
-        solver=solver,
-        size=Size(held, held, held),
-        reason=f"{missing}; one matrix in single precision holds both",
-        is_single=True,
-        fallback=fallback,
-    )
+    size = Size(held, held, held)
+    return replace(direct, solver=solver, size=size, is_single=True, fallback=fallback)
+
+
+def _auto_in_place(
+    direct: Route, n: int, resources: Resources, missing: str, noise: float
+) -> Route | None:
+    """Return the route of one matrix in single precision, if it fits and is of use."""
+    solver = RefinedCholesky()
+    if noise < solver.least_noise(n):
+        return None
+    fallback = ConjugateGradient(rank=max(1, min(FALLBACK_RANK, n // FALLBACK_SHARE)))
+    route = _route_in_place(direct, n, resources, solver, fallback)
+    if route is None or missing_memory(route.size, resources):
+        return None
+    reason = f"{missing}; one matrix in single precision holds both"
+    return replace(route, reason=reason)
 
 
 def iterative_route(route: Route, n: int, resources: Resources) -> Route:
