@@ -54,9 +54,18 @@ def with_shown(
 
 
 def calibrate(
-    likelihood: Any, process: FittedProcess, training: Training, found: LeftOutLatents
+    likelihood: Any,
+    process: FittedProcess,
+    training: Training,
+    found: LeftOutLatents,
+    *,
+    reads_variances: bool = True,
 ) -> Calibration:
-    """Return the calibration by a likelihood, with the familiarity of its samples."""
+    """Return the calibration by a likelihood, with the familiarity of its samples.
+
+    `reads_variances` says whether the variances of new samples will be known, if the
+    basis knows them.
+    """
     if process.model.n_groups == 1:
         warn_caller(
             "Probabilities are not calibrated, as all samples are in one group: left "
@@ -80,14 +89,17 @@ def calibrate(
     own = rows_to_tensor(codes[indices])
     means, masses = in_double(mean), in_double(units)
     # A given matrix does not contain the prior variances of new samples.
-    known = in_double(var) if process.basis.knows_variances else None
+    is_known_of_new = reads_variances and process.basis.knows_variances
+    known = in_double(var) if is_known_of_new else None
     calibration: Calibration = likelihood.calibrate(means, known, own, masses)
     shown, seen, of_seen = training.shown, {}, masses[:0]
     if shown is not None:
         seen = {name: in_double(values) for name, values in shown.seen.items()}
         of_seen = in_double(shown.weights)
     usual = in_double(training.weights_as_new(indices, units))
-    reads = calibration.spread > 0.0 or getattr(likelihood, "needs_variance", True)
+    reads = calibration.spread > 0.0 or (
+        reads_variances and getattr(likelihood, "needs_variance", True)
+    )
     if not reads:  # predictions know neither
         known = None
         seen.pop("prior", None)

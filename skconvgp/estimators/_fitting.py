@@ -41,6 +41,7 @@ from skconvgp.processes import (
     Problem,
     Run,
     Settings,
+    fold,
 )
 
 STEP = "flow step"
@@ -79,9 +80,10 @@ class PlannedFit:
         """
         if self.plan.basis is not None:
             warn_of_basis(self.plan.basis)
-        fitted = self.plan.fit(self.data.problem, self.resources)
+        fitted, run = self.plan.fit(self.data.problem, self.resources)
         self._warn_of_near_copies()
-        return fitted
+        process = fold(fitted.process, self.data.problem.rows, self.resources)
+        return replace(fitted, process=process), run
 
     def _warn_of_near_copies(self) -> None:
         """Warn if leave-one-out predicts many images from versions of them."""

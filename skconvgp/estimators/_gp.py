@@ -48,7 +48,7 @@ from skconvgp.estimators._samples import (
 from skconvgp.estimators._scale import warn_of_scale
 from skconvgp.estimators._series import warn_of_basis
 from skconvgp.estimators._shown import contrasts
-from skconvgp.estimators._slopes import latent_slopes, require_slopes
+from skconvgp.estimators._slopes import latent_slopes, require_slopes, without_sum
 from skconvgp.estimators._validation import make_generator
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._resources import EstimatorResources
@@ -140,10 +140,7 @@ class BaseGP(KernelEstimator):
         """Return an attribute that a process of nearest neighbours does not have."""
         process = process_of(self)
         if not hasattr(process, "dual"):
-            raise AttributeError(
-                f"{type(self).__name__} has no {name!r}: each sample "
-                "is predicted from separate neighbours."
-            )
+            raise AttributeError(without_sum(process, type(self).__name__, name))
         return get(process)
 
     @public

@@ -20,6 +20,7 @@ from skconvgp.estimators.settings._checks import LIKELIHOODS
 from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.likelihoods import Gaussian
 from skconvgp.processes import (
+    NOT_KEPT,
     KernelBasis,
     MatrixBasis,
     Problem,
@@ -28,6 +29,7 @@ from skconvgp.processes import (
     can_grow,
     entries,
     extend_process,
+    fold,
 )
 
 NO_CLOSED_FORM = (
@@ -52,6 +54,8 @@ def _computes_features(estimator: Any) -> bool:
 
 def base_to_grow(owner: str, process: Any) -> KernelBasis | MatrixBasis:
     """Return what further samples are compared with; raise if none can be added."""
+    if process.basis.gives_means:
+        raise ValueError(NOT_KEPT.format("the sums to which samples are added"))
     if process.model.n_groups:
         raise ValueError(
             f"This {owner} was fitted with `groups`, to which further samples may "
@@ -87,7 +91,7 @@ def extended_by(
     The process is of earlier samples; the resources are those of its estimator.
     """
     warn_of_basis(process.basis, samples.rows)
-    return extend_process(
+    extended, record = extend_process(
         process,
         replace(problem, n_before=len(process.model.targets)),
         settings.amplitude_for(earlier.join(samples.training)),
@@ -95,6 +99,7 @@ def extended_by(
         resources,
         earlier.codes,
     )
+    return fold(extended, samples.rows, resources), record
 
 
 def extended_report(report: FitReport, process: Process, record: Record) -> FitReport:

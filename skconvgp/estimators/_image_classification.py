@@ -4,10 +4,13 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
+from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._classifier import GPClassifier
 from skconvgp.estimators._doors import process_of
+from skconvgp.estimators._for_prediction import kept_of_labels, with_attributes
 from skconvgp.estimators._growing import first_classes
 from skconvgp.estimators._images import (
     has_sums,
@@ -380,6 +383,55 @@ class ImageClassifier(GPClassifier):
         return self._fit_as(
             plan_image_fit(data, keeps_left_out=self._calibrates, is_first=is_first)
         )
+
+    @public
+    def for_prediction(self) -> Self:
+        """Return a small model that predicts, and keeps no training images.
+
+        The model has `predict`, `predict_proba`, `decision_function` and latent means.
+        It predicts the same labels, up to rounding. Its probabilities are calibrated
+        anew, as those of the whole model follow deviations too, so that they differ
+        somewhat. Deviations, covariances, draws, derivatives, left-out predictions and
+        `partial_fit` need the whole model, and raise an error that says so.
+
+        Returns
+        -------
+        model : estimator
+            A fitted estimator of the same class.
+
+        Raises
+        ------
+        ValueError
+            If a part compares new images with training images, as networks do; set the
+            weight of such parts to 0 by `part_weights`.
+
+        Notes
+        -----
+        The model keeps weights of the responses of inducing patches, inducing patches
+        and what maps of images have learned, such as means and whitening. It holds no
+        training image, no label and no matrix of training images. Inducing patches
+        are means of patches of several training images, but single patches of training
+        images if there are few of them or with ``inducing="uniform"`` or "unique": a
+        rare one can show a piece of a training image. Transformers of yours keep what
+        they have learned, which may be training images.
+
+        Its file has 4 bytes for each inducing patch, place and class, and at most some
+        MB for patches and maps. That does not grow with the number of images.
+
+        Examples
+        --------
+        >>> from skconvgp import ImageClassifier
+        >>> from skconvgp.datasets import load_digits_images
+        >>> X, y = load_digits_images(return_X_y=True)
+        >>> gp = ImageClassifier("patches", flips=False, random_state=0)
+        >>> small = gp.fit(X[:300], y[:300]).for_prediction()
+        >>> bool((small.predict(X[300:]) == gp.predict(X[300:])).all())
+        True
+        """
+        check_is_fitted(self)
+        whole = self._process, self._training, self.fit_report_
+        of_labels = self.likelihood_, self.calibration_, self._left_out
+        return with_attributes(self, **kept_of_labels(*whole, *of_labels))
 
     _instead = "'gaussian'"
 

@@ -5,6 +5,7 @@ from typing import Any, Self
 from numpy.typing import ArrayLike
 from sklearn.utils.metaestimators import available_if
 
+from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._doors import process_of
 from skconvgp.estimators._images import (
@@ -327,6 +328,53 @@ class ImageRegressor(GPRegressor):
                 plan_image_fit(data, keeps_left_out=True, is_first=True)
             )
         return self._add(X, y, sample_weight)
+
+    @public
+    def for_prediction(self) -> Self:
+        """Return a small model that predicts, and keeps no training images.
+
+        The model has `predict` and `predict_interval`. It predicts the same means, up
+        to rounding. All its intervals of an output are equally wide: their width
+        follows errors of left-out targets, and not deviations. Deviations, covariances,
+        draws, derivatives, left-out predictions and `partial_fit` need the whole model,
+        and raise an error that says so.
+
+        Returns
+        -------
+        model : estimator
+            A fitted estimator of the same class.
+
+        Raises
+        ------
+        ValueError
+            If a part compares new images with training images, as networks do; set the
+            weight of such parts to 0 by `part_weights`.
+
+        Notes
+        -----
+        The model keeps weights of the responses of inducing patches, inducing patches
+        and what maps of images have learned, such as means and whitening. It holds no
+        training image, no target and no matrix of training images. Inducing patches
+        are means of patches of several training images, but single patches of training
+        images if there are few of them or with ``inducing="uniform"`` or "unique": a
+        rare one can show a piece of a training image. Transformers of yours keep what
+        they have learned, which may be training images.
+
+        Its file has 4 bytes for each inducing patch, place and output, and at most some
+        MB for patches and maps. That does not grow with the number of images.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skconvgp import ImageRegressor
+        >>> from skconvgp.datasets import load_digits_images
+        >>> X, y = load_digits_images(return_X_y=True)
+        >>> gp = ImageRegressor("patches", flips=False, random_state=0)
+        >>> small = gp.fit(X[:300], y[:300]).for_prediction()
+        >>> np.allclose(small.predict(X[300:]), gp.predict(X[300:]), atol=1e-2)
+        True
+        """
+        return self._for_prediction()
 
     @property
     def parts_(self) -> list[tuple[Any, Kernel]]:

@@ -37,7 +37,9 @@ from skconvgp.processes import (
     FEATURES,
     IMAGES,
     NOISE,
+    NOT_KEPT,
     SOLVING,
+    FoldedBasis,
     KernelBasis,
     LandmarkFit,
     PartsBasis,
@@ -109,6 +111,8 @@ def has_sums(estimator: Any) -> bool:
         are_patches(estimator.parts) or not is_auto(estimator.n_landmarks)
     ):
         return True
+    if process is not None and process.basis.gives_means:
+        raise AttributeError(NOT_KEPT.format("the sums to which images are added"))
     raise AttributeError(
         "`partial_fit` adds to sums over images, which patches and landmarks have: use "
         f"parts={PATCHES!r} or a number as `n_landmarks`, or fit to more than "
@@ -118,7 +122,7 @@ def has_sums(estimator: Any) -> bool:
 
 def parts_used(basis: Any) -> list[tuple[Any, Kernel]]:
     """Return the view of the images, or None, and the kernel of each part."""
-    if not isinstance(basis, PartsBasis):
+    if not isinstance(basis, PartsBasis | FoldedBasis):
         return [(None, basis.kernel_basis.kernel)]
     return [
         (

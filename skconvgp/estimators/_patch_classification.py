@@ -10,6 +10,7 @@ from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._classifier import GPClassifier
 from skconvgp.estimators._doors import process_of
+from skconvgp.estimators._for_prediction import kept_of_labels, with_attributes
 from skconvgp.estimators._growing import first_classes
 from skconvgp.estimators._patch_terms import patches_of_terms, places_of_terms
 from skconvgp.estimators._patches import (
@@ -408,6 +409,55 @@ class PatchGPClassifier(GPClassifier):
         n_classes = len(self.classes_)
         variational = read_variational(data.settings, self.likelihood_, n_classes)
         return self._fit_as(plan_patch_fit(data, variational))
+
+    @public
+    def for_prediction(self) -> Self:
+        """Return a small model that predicts, and keeps no training images.
+
+        The model has `predict`, `predict_proba`, `decision_function` and latent means.
+        It predicts the same labels, up to rounding. Its probabilities are calibrated
+        anew, as those of the whole model follow deviations too, so that they differ
+        somewhat. Deviations, covariances, draws, derivatives, left-out predictions and
+        `partial_fit` need the whole model, and raise an error that says so.
+
+        Returns
+        -------
+        model : estimator
+            A fitted estimator of the same class.
+
+        Raises
+        ------
+        ValueError
+            If probabilities need deviations: those of likelihoods other than "gaussian"
+            and "dirichlet" do. If a kernel of whole images has inducing images, which
+            are training images or means of them.
+
+        Notes
+        -----
+        The model keeps weights of the responses of inducing patches, inducing patches
+        and what maps of images have learned, such as means and whitening. It holds no
+        training image, no label and no matrix of training images. Inducing patches
+        are means of patches of several training images, but single patches of training
+        images if there are few of them or with ``inducing="uniform"`` or "unique": a
+        rare one can show a piece of a training image.
+
+        Its file has 4 bytes for each inducing patch, place and class, and at most some
+        MB for the patches. That does not grow with the number of images.
+
+        Examples
+        --------
+        >>> from skconvgp import PatchGPClassifier
+        >>> from skconvgp.datasets import load_digits_images
+        >>> X, y = load_digits_images(return_X_y=True)
+        >>> gp = PatchGPClassifier(n_inducing=32, random_state=0)
+        >>> small = gp.fit(X[:300], y[:300]).for_prediction()
+        >>> bool((small.predict(X[300:]) == gp.predict(X[300:])).all())
+        True
+        """
+        check_is_fitted(self)
+        whole = self._process, self._training, self.fit_report_
+        of_labels = self.likelihood_, self.calibration_, self._left_out
+        return with_attributes(self, **kept_of_labels(*whole, *of_labels))
 
     @public
     def elbo(self) -> float:

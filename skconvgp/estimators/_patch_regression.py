@@ -305,6 +305,52 @@ class PatchGPRegressor(GPRegressor):
         return self._add(X, y, sample_weight)
 
     @public
+    def for_prediction(self) -> Self:
+        """Return a small model that predicts, and keeps no training images.
+
+        The model has `predict` and `predict_interval`. It predicts the same means, up
+        to rounding. All its intervals of an output are equally wide: their width
+        follows errors of left-out targets, and not deviations. Deviations, covariances,
+        draws, derivatives, left-out predictions and `partial_fit` need the whole model,
+        and raise an error that says so.
+
+        Returns
+        -------
+        model : estimator
+            A fitted estimator of the same class.
+
+        Raises
+        ------
+        ValueError
+            If a kernel of whole images has inducing images, which are training images
+            or means of them.
+
+        Notes
+        -----
+        The model keeps weights of the responses of inducing patches, inducing patches
+        and what maps of images have learned, such as means and whitening. It holds no
+        training image, no target and no matrix of training images. Inducing patches
+        are means of patches of several training images, but single patches of training
+        images if there are few of them or with ``inducing="uniform"`` or "unique": a
+        rare one can show a piece of a training image.
+
+        Its file has 4 bytes for each inducing patch, place and output, and at most some
+        MB for the patches. That does not grow with the number of images.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skconvgp import PatchGPRegressor
+        >>> from skconvgp.datasets import load_digits_images
+        >>> X, y = load_digits_images(return_X_y=True)
+        >>> gp = PatchGPRegressor(n_inducing=32, random_state=0)
+        >>> small = gp.fit(X[:300], y[:300]).for_prediction()
+        >>> np.allclose(small.predict(X[300:]), gp.predict(X[300:]), atol=1e-2)
+        True
+        """
+        return self._for_prediction()
+
+    @public
     def elbo(self) -> float:
         """Return a lower bound of the log evidence of the training targets.
 

@@ -24,6 +24,7 @@ from skconvgp.estimators.settings._checks import (
 from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.likelihoods import Gaussian
 from skconvgp.processes import (
+    NOT_KEPT,
     LabelModel,
     NoisyModel,
     Steps,
@@ -40,6 +41,8 @@ COLLAPSED, VARIATIONAL = "collapsed", "variational"
 
 def bound_of(process: Any) -> float:
     """Return the lower bound of the log evidence of a process."""
+    if process.basis.gives_means:
+        raise ValueError(NOT_KEPT.format("a bound of the evidence"))
     return float(process.bound)
 
 

@@ -6,11 +6,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
 from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._doors import Samples, Training, read_training
 from skconvgp.estimators._fitting import FitData, PlannedFit
+from skconvgp.estimators._for_prediction import kept_of_targets, with_attributes
 from skconvgp.estimators._gp import CALIBRATION, BaseGP
 from skconvgp.estimators._groups import require_groups_known
 from skconvgp.estimators._intervals import LeftOutErrors
@@ -152,12 +154,38 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
                [0.67, 0.9 ]])
         """
         half_width(level)  # refuses a wrong level before any work
-        latent = self.predict_latent(X, return_std=True, noise=True, diag=diag)
-        mean, std = latent
+        mean, std = self._observations(X, diag)
         unknown = LeftOutErrors.unknown(len(self.y_scale_))
         halves = (self._training.errors or unknown).half_widths(level)
         half = std * (halves[0] if self._training.is_single else halves)
         return np.stack([mean - half, mean + half], axis=-1)
+
+    def _for_prediction(self) -> Self:
+        """Return a copy that keeps what means and intervals need, and no samples."""
+        check_is_fitted(self)
+        kept = kept_of_targets(
+            self._process,
+            self._training,
+            self.fit_report_,
+            self._leave_out,
+            is_scaled=self.amplitude == "profile",
+        )
+        return with_attributes(self, **kept)
+
+    def _observations(self, X: Any, diag: Any) -> tuple[FloatArray, FloatArray]:
+        """Return means and deviations of observations at X.
+
+        A model for prediction has the same deviation everywhere.
+        """
+        process: Any = self._process if hasattr(self, "_process") else None
+        if process is None or not process.basis.gives_means:
+            both: Any = self.predict_latent(X, return_std=True, noise=True, diag=diag)
+            return both[0], both[1]
+        mean: Any = self.predict_latent(X)
+        model, variance = process.model, process.posterior.variance
+        of_outputs = np.sqrt(variance * model.function_variances) * model.scale
+        std = of_outputs[0] if self._training.is_single else of_outputs
+        return mean, np.broadcast_to(std, np.shape(mean))
 
     @public
     def loo_predict(

@@ -11,17 +11,29 @@ from sklearn.utils.validation import check_array
 from skconvgp._typing import FloatArray
 from skconvgp.engine import Placement, compute_at, host_values
 from skconvgp.estimators.compute._resources import EstimatorResources
+from skconvgp.processes import NOT_KEPT
 
 
 def require_slopes(process: Any) -> None:
     """Raise unless a process has a kernel, and one sum of covariances."""
     dual = getattr(process, "dual", None)
+    if process.basis.gives_means:
+        raise ValueError(NOT_KEPT.format("derivatives"))
     if not process.basis.knows_variances or dual is None:
         raise ValueError(
             "Derivatives by inputs need a kernel object and one sum of covariances "
             "for all samples, which a precomputed kernel and nearest neighbours do "
             "not give."
         )
+
+
+def without_sum(process: Any, owner: str, name: str) -> str:
+    """Return why a process has no sum of covariances, of which an attribute tells."""
+    if process.basis.gives_means:
+        return NOT_KEPT.format(repr(name))
+    return (
+        f"{owner} has no {name!r}: each sample is predicted from separate neighbours."
+    )
 
 
 def latent_slopes(

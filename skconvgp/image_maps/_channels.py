@@ -6,9 +6,10 @@ The formulas: docs/maths.rst, "Channels".
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -109,6 +110,11 @@ class ChannelZCA(PixelMap):
         """Return whitened images (n, c, h, w)."""
         values = _logarithms(self.scaling(images), self.offset)
         return _mix(self.whitening, values - self._mean(values))
+
+    def for_prediction(self) -> Self:
+        """Return the map of images in single precision, which has no inverse."""
+        whitening = self.whitening.astype(np.float32)
+        return replace(self, whitening=whitening, colouring=self.colouring[:0])
 
     def inverse(self, images: Tensor) -> Tensor:
         """Return the images (n, c, h, w) that were whitened."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -56,6 +58,12 @@ class ScatteredView:
     def __call__(self, images: Tensor) -> Tensor:
         """Return images (n, k, h', w') as the view shows images (n, c, h, w)."""
         return self.project(self.source(images))
+
+    def for_prediction(self) -> Self:
+        """Return the view with what it needs to show images in single precision."""
+        single: Any = self.components.astype(np.float32)
+        whitening = self.whitening.for_prediction()
+        return replace(self, whitening=whitening, components=single)
 
     def project(self, coefficients: Tensor) -> Tensor:
         """Return the components (n, k, h', w') of coefficients (n, c', h', w')."""

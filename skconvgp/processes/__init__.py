@@ -60,6 +60,13 @@ from skconvgp.processes.basis._basis import Basis, NewRows
 from skconvgp.processes.basis._completed import complete
 from skconvgp.processes.basis._expansion import ExpansionBasis, expand, expanded
 from skconvgp.processes.basis._feature_room import require_features
+from skconvgp.processes.basis._folded import (
+    NOT_KEPT,
+    FoldedBasis,
+    FoldedKernel,
+    FoldedPatches,
+    FoldedTerm,
+)
 from skconvgp.processes.basis._inducing import (
     INDUCING,
     Inducing,
@@ -74,9 +81,10 @@ from skconvgp.processes.basis._inducing_sum import (
     terms_of,
 )
 from skconvgp.processes.basis._landmark_features import LandmarkFeatures
-from skconvgp.processes.basis._parts import KernelPart, MirroredPart, PatchPart
+from skconvgp.processes.basis._parts import KernelPart, MirroredPart
 from skconvgp.processes.basis._parts_basis import PartsBasis
 from skconvgp.processes.basis._patch_basis import PatchBasis
+from skconvgp.processes.basis._patch_part import PatchPart
 from skconvgp.processes.basis._plain import (
     KernelBasis,
     MatrixBasis,
@@ -111,6 +119,12 @@ from skconvgp.processes.posterior._left_out_images import (
     PatchImages,
     PatchLeftOut,
 )
+from skconvgp.processes.posterior._means_alone import (
+    MeansAlone,
+    NothingLeftOut,
+    fold,
+    for_prediction,
+)
 from skconvgp.processes.posterior._neighbors import (
     NeighborProcess,
     left_out_neighborhoods,
@@ -128,6 +142,7 @@ __all__ = [
     "INDUCING",
     "LEAST_NOISE",
     "NOISE",
+    "NOT_KEPT",
     "PAIRS",
     "SOLVING",
     "Basis",
@@ -144,6 +159,10 @@ __all__ = [
     "FitView",
     "Fitted",
     "FittedProcess",
+    "FoldedBasis",
+    "FoldedKernel",
+    "FoldedPatches",
+    "FoldedTerm",
     "GramBasis",
     "Growth",
     "HeldRows",
@@ -167,12 +186,14 @@ __all__ = [
     "LeftOutValues",
     "LinkModel",
     "MatrixBasis",
+    "MeansAlone",
     "MirroredPart",
     "Model",
     "NeighborProcess",
     "NewRows",
     "NewtonStopped",
     "NoisyModel",
+    "NothingLeftOut",
     "PartChoice",
     "Parts",
     "PartsBasis",
@@ -214,6 +235,8 @@ __all__ = [
     "expand",
     "expanded",
     "extend_process",
+    "fold",
+    "for_prediction",
     "iterative_route",
     "judged_images",
     "knows_class",

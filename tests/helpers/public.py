@@ -213,6 +213,7 @@ CALLS: dict[str, Callable[..., object]] = {
     "inverse_transform": lambda e, X, y, new: e.inverse_transform(e.transform(new)),
     "bit_probabilities": lambda e, X, y, new: e.bit_probabilities(new),
     "decode": lambda e, X, y, new: e.decode(e.transform(new)),
+    "for_prediction": lambda e, X, y, new: e.for_prediction().predict(new),
     "get_feature_names_out": lambda e, X, y, new: e.get_feature_names_out(),
     "partial_fit": lambda e, X, y, new: e.partial_fit(X, y),
 }

@@ -27,9 +27,9 @@ from skconvgp.kernels._checks import plain_value
 from skconvgp.kernels._flips import flip
 from skconvgp.processes.basis._patch_features import (
     Whitening,
+    mean_pooled,
     patches_of,
     place_grid,
-    whitened_features,
     whitening,
 )
 
@@ -170,19 +170,31 @@ class InducingSet:
         Those of several versions of the images are averaged. Products of matrices in
         single precision depend on how many images there are.
         """
+        lift = to_tensor(self.scaled_lift, versions[0].device, dtype)
+        return (self.pooled(*versions, backend=backend, like=lift) @ lift).flatten(1)
+
+    @property
+    def scaled_lift(self) -> FloatArray:
+        """Map (m, q) of covariances with Z to features, in their unit."""
+        return self.lift * math.sqrt(self.factor / self.unit)
+
+    def pooled(self, *versions: Tensor, backend: str, like: Tensor) -> Tensor:
+        """Return means (n, g, a, b, m) over versions of images of sums of responses.
+
+        The sums are over patches, at whitened places, in the precision of `like`.
+        """
         images = versions[0]
         device = images.device
-        scale = math.sqrt(self.factor / self.unit)
         factors = Whitening(
             to_tensor(self.rows, device, images.dtype),
             to_tensor(self.columns, device, images.dtype),
-            to_tensor(self.lift * scale, device, dtype),
+            like,
         )
         inducing = to_tensor(self.patches, device, images.dtype)
         responses = Responses(self.kernel.base_kernel, inducing, backend)
         if self.is_averaged:
             versions = (*versions, *map(flip, versions))
-        return whitened_features(self.kernel, responses, factors, *versions)
+        return mean_pooled(self.kernel, responses, factors, *versions)
 
     def variances(self, images: Tensor, backend: str) -> Tensor:
         """Return prior variances (n,) of images (n, c, h, w), for a unit of 1."""

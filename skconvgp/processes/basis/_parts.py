@@ -5,9 +5,8 @@ The formulas: docs/maths.rst, "Sums of parts".
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self, cast
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, Self, cast
 
 import numpy as np
 import torch
@@ -16,27 +15,30 @@ from torch import Generator, Tensor
 
 from skconvgp._config import ComputeConfig
 from skconvgp._tensors import permutation
-from skconvgp._threads import threads_for
 from skconvgp._typing import FloatArray
 from skconvgp.backends import BackendChoice, ResponsesChoice
-from skconvgp.engine import rows_to_tensor, slices, to_numpy
+from skconvgp.engine import slices, to_numpy
 from skconvgp.kernels._flips import flip
 from skconvgp.linalg import symmetrize_
 from skconvgp.processes._run import Run
 from skconvgp.processes.basis._basis import NewRows
-from skconvgp.processes.basis._patch_basis import PatchBasis
+from skconvgp.processes.basis._folded import Folded, FoldedKernel
 from skconvgp.processes.basis._plain import KernelBasis
-from skconvgp.processes.basis._sight import Sight
-from skconvgp.processes.basis._views import View, pull_through
+from skconvgp.processes.basis._sight import Sight, seen_rows, through
+from skconvgp.processes.basis._views import View
 
 PAIRED = 16  # images whose covariances with their mirror images are computed at once
-PRODUCTS = 512  # images whose products with earlier ones are computed at once
 COMPARED = 8  # images that show whether a kernel commutes with mirroring
 MIRROR_ERROR = 1e-4  # of these covariances, relative to the largest
 
 
 class Part(Protocol):
     """Covariances of images through a view, by a kernel or by features."""
+
+    @property
+    def compares_images(self) -> bool:
+        """Whether means of new images need training images."""
+        ...
 
     @property
     def view(self) -> View | None:
@@ -86,13 +88,21 @@ class Part(Protocol):
         """Return covariances (b, b) of new images with each other."""
         ...
 
+    def fold(self, dual: FloatArray) -> Folded:
+        """Return the means by dual coefficients (n, k)."""
+        ...
+
+    def quick(self) -> Self:
+        """Return the part for probabilities, whose digits are fewer."""
+        ...
+
     def pull(self, images: Tensor, sums: FloatArray, run: Run) -> Tensor:
         """Return derivatives (b, c, h, w) by new images of sums over covariances."""
         ...
 
 
 @dataclass(frozen=True)
-class _Seen:
+class Seen:
     """What parts share: a view, and what covariances with images in it follow from."""
 
     view: View | None  # None shows the images themselves
@@ -114,10 +124,12 @@ class _Seen:
 
 
 @dataclass(frozen=True)
-class KernelPart(_Seen):
+class KernelPart(Seen):
     """A kernel of images through a view."""
 
     basis: KernelBasis
+
+    compares_images: ClassVar[bool] = True
 
     @property
     def n_values(self) -> int:
@@ -128,6 +140,14 @@ class KernelPart(_Seen):
         """Return the part, which keeps nothing for the one without mirror images."""
         return self
 
+    def fold(self, dual: FloatArray) -> FoldedKernel:
+        """Return the means by dual coefficients (n, k)."""
+        return FoldedKernel(self, dual)
+
+    def quick(self) -> Self:
+        """Return the part: covariances have their precision."""
+        return self
+
     def gram(self, run: Run) -> Tensor:
         """Return the covariances (n, n) of the training images."""
         return self.basis.oracle(run, "fit").gram()
@@ -136,28 +156,28 @@ class KernelPart(_Seen):
         self, sight: Sight, run: Run, *, needs_diag: bool
     ) -> tuple[Tensor, Tensor]:
         """Return covariances (b, n) and prior variances (b,) of new images."""
-        rows = _seen_rows(self, sight, run)
+        rows = seen_rows(self, sight, run)
         stream = self.basis.stream(NewRows(rows), run.quiet(), needs_diag=needs_diag)
         cross, diag = zip(*stream, strict=True)
         return torch.cat(cross), torch.cat(diag)
 
     def variances(self, sight: Sight, run: Run) -> Tensor:
         """Return prior variances (b,) of new images."""
-        return self.basis.variances(_seen_rows(self, sight, run), run)
+        return self.basis.variances(seen_rows(self, sight, run), run)
 
     def covariance(self, sight: Sight, run: Run) -> Tensor:
         """Return covariances (b, b) of new images with each other."""
-        rows = _seen_rows(self, sight, run)
+        rows = seen_rows(self, sight, run)
         return self.basis.covariance(rows, run.quiet(), 1.0)
 
     def pull(self, images: Tensor, sums: FloatArray, run: Run) -> Tensor:
         """Return derivatives (b, c, h, w) by new images of sums over covariances."""
-        rows = _seen_rows(self, Sight(images), run)
-        return _through(self, images, self.basis.pull(rows, sums, run))
+        rows = seen_rows(self, Sight(images), run)
+        return through(self, images, self.basis.pull(rows, sums, run))
 
 
 @dataclass(frozen=True)
-class MirroredPart(_Seen):
+class MirroredPart(Seen):
     """A kernel of images through a view, averaged over mirror images.
 
     It is the mean of k(g x, g' x') over g and g', the identity or mirroring. If the
@@ -168,6 +188,8 @@ class MirroredPart(_Seen):
     # mirror images.
     basis: KernelBasis
     commutes: bool  # whether mirroring both images leaves a covariance as it is
+
+    compares_images: ClassVar[bool] = True
 
     @classmethod
     def of(cls, view: View | None, basis: KernelBasis, run: Run) -> Self:
@@ -203,6 +225,14 @@ class MirroredPart(_Seen):
         """Return the part, which keeps nothing for the one without mirror images."""
         return self
 
+    def fold(self, dual: FloatArray) -> FoldedKernel:
+        """Return the means by dual coefficients (n, k)."""
+        return FoldedKernel(self, dual)
+
+    def quick(self) -> Self:
+        """Return the part: covariances have their precision."""
+        return self
+
     def gram(self, run: Run) -> Tensor:
         """Return the covariances (n, n) of the training images."""
         n = self.basis.n_samples // 2
@@ -220,9 +250,9 @@ class MirroredPart(_Seen):
         mirroring does not commute.
         """
         quiet = run.quiet()
-        rows = [_seen_rows(self, sight, run)]
+        rows = [seen_rows(self, sight, run)]
         if needs_diag or not self.commutes:
-            rows.append(_seen_rows(self, sight.flipped, run))
+            rows.append(seen_rows(self, sight.flipped, run))
         used = rows[:1] if self.commutes else rows
         cross = self._mean([self._averaged(one, quiet) for one in used])
         if not needs_diag:
@@ -231,12 +261,12 @@ class MirroredPart(_Seen):
 
     def variances(self, sight: Sight, run: Run) -> Tensor:
         """Return prior variances (b,) of new images."""
-        one, other = (_seen_rows(self, x, run) for x in (sight, sight.flipped))
+        one, other = (seen_rows(self, x, run) for x in (sight, sight.flipped))
         return self._variances(one, other, run)
 
     def covariance(self, sight: Sight, run: Run) -> Tensor:
         """Return covariances (b, b) of new images with each other."""
-        both = [_seen_rows(self, x, run) for x in (sight, sight.flipped)]
+        both = [seen_rows(self, x, run) for x in (sight, sight.flipped)]
         whole = self.basis.covariance(np.concatenate(both), run.quiet(), 1.0)
         n = len(sight.images)
         return whole.reshape(2, n, 2, n).mean((0, 2))
@@ -245,9 +275,9 @@ class MirroredPart(_Seen):
         """Return derivatives (b, c, h, w) by new images of sums over covariances."""
         halves, gradients = np.hstack([sums, sums]) / 2.0, []
         for given in (images, flip(images))[: 1 if self.commutes else 2]:
-            rows = _seen_rows(self, Sight(given), run)
+            rows = seen_rows(self, Sight(given), run)
             by_rows = self.basis.pull(rows, halves, run)
-            gradients.append(_through(self, given, by_rows))
+            gradients.append(through(self, given, by_rows))
         if self.commutes:
             return gradients[0]
         return (gradients[0] + flip(gradients[1])) / 2.0
@@ -275,142 +305,3 @@ class MirroredPart(_Seen):
     @staticmethod
     def _mean(blocks: list[Tensor]) -> Tensor:
         return torch.stack(blocks).mean(0) if len(blocks) > 1 else blocks[0]
-
-
-@dataclass(frozen=True)
-class PatchPart(_Seen):
-    """Features of the patches of images through a view, and their products."""
-
-    basis: PatchBasis  # gives features
-    # Whether features of an image and of its mirror image are averaged.
-    is_averaged: bool
-    # (n, r), of the training images, in the precision of responses.
-    features: FloatArray
-
-    # The part without mirror images, if it was asked for.
-    plain: Any = None
-
-    @classmethod
-    def of(
-        cls,
-        view: View | None,
-        basis: PatchBasis,
-        seen: Tensor,
-        *,
-        is_averaged: bool,
-        needs_plain: bool,
-        run: Run,
-    ) -> Self:
-        """Return the part with the features of training images.
-
-        `seen` has these images as the view shows them, and then their mirror images if
-        features are averaged. Then the part without these may be needed, too.
-        """
-        part = cls(view, basis, is_averaged, np.empty((0, basis.n_samples)))
-        rows, n = to_numpy(seen.flatten(1)), len(seen) // (2 if is_averaged else 1)
-        blocks, plain = [], []
-        for block in slices(n, part._at_once(run.config)):
-            versions = [rows[:n][block], rows[n:][block]][: 1 + is_averaged]
-            if needs_plain:
-                one, other = (part._mean([version], run) for version in versions)
-                plain.append(to_numpy(one.to(basis.tile_dtype)))
-                of_block = (one + other) / 2.0
-            else:
-                of_block = part._mean(versions, run)
-            blocks.append(to_numpy(of_block.to(basis.tile_dtype)))
-        if needs_plain:
-            alone = replace(part, is_averaged=False, features=np.concatenate(plain))
-            part = replace(part, plain=alone)
-        return replace(part, features=np.concatenate(blocks))
-
-    def without_plain(self) -> Self:
-        """Return the part, which keeps nothing for the one without mirror images."""
-        return replace(self, plain=None)
-
-    @property
-    def n_values(self) -> int:
-        """How many numbers are held for each new image, beside its covariances."""
-        n_versions = 2 if self.is_averaged else 1
-        shown = n_versions * self.basis.exact.rows.shape[1]
-        return 2 * self.basis.n_samples + (shown if self.view is not None else 0)
-
-    def gram(self, run: Run) -> Tensor:
-        """Return the covariances (n, n) of the training images."""
-        n, config = len(self.features), run.config
-        gram = torch.empty((n, n), dtype=config.solve_dtype, device=config.device)
-        for part in slices(n, min(PRODUCTS, self._at_once(config))):
-            # Products with earlier images: those with later ones are the same.
-            products = self._products(run.tensor(self.features[part]), part.stop, run)
-            gram[part, : part.stop] = products
-            gram[: part.stop, part] = products.mT
-            symmetrize_(gram[part, part])
-        return gram
-
-    def cross(
-        self,
-        sight: Sight,
-        run: Run,
-        *,
-        needs_diag: bool,  # noqa: ARG002  (they cost little beside covariances)
-    ) -> tuple[Tensor, Tensor]:
-        """Return covariances (b, n) and prior variances (b,) of new images."""
-        features = self._features(sight, run)
-        products = self._products(features, len(self.features), run)
-        return products, features.square().sum(1)
-
-    def variances(self, sight: Sight, run: Run) -> Tensor:
-        """Return prior variances (b,) of new images."""
-        return self._features(sight, run).square().sum(1)
-
-    def covariance(self, sight: Sight, run: Run) -> Tensor:
-        """Return covariances (b, b) of new images with each other."""
-        features = self._features(sight, run)
-        return symmetrize_(features @ features.mT)
-
-    def pull(self, images: Tensor, sums: FloatArray, run: Run) -> Tensor:
-        """Return derivatives (b, c, h, w) by new images of sums over covariances."""
-        by_features = sums @ self.features
-        gradients: list[Tensor] = []
-        for given in self._versions(Sight(images)):
-            rows = _seen_rows(self, given, run)
-            by_rows = self.basis.pull(rows, by_features, run)
-            through = _through(self, given.images, by_rows)
-            gradients.append(flip(through) if gradients else through)
-        return torch.stack(gradients).mean(0)
-
-    def _features(self, sight: Sight, run: Run) -> Tensor:
-        """Return the features (b, r) of images."""
-        versions = [_seen_rows(self, given, run) for given in self._versions(sight)]
-        return self._mean(versions, run)
-
-    def _mean(self, versions: list[NDArray[Any]], run: Run) -> Tensor:
-        """Return the mean features (b, r) of versions of images, as rows."""
-        return self.basis.mean_features(versions, run.quiet())
-
-    def _versions(self, sight: Sight) -> Iterator[Sight]:
-        yield sight
-        if self.is_averaged:
-            yield sight.flipped
-
-    def _products(self, features: Tensor, n: int, run: Run) -> Tensor:
-        """Return products (b, n) of features (b, r) with training features."""
-        blocks = slices(n, self._at_once(run.config))
-        with threads_for(n * features.numel()):
-            ours = [features @ run.tensor(self.features[part]).mT for part in blocks]
-            return torch.cat(ours, 1)
-
-    def _at_once(self, config: ComputeConfig) -> int:
-        return self.basis.rows_at_once(config)
-
-
-def _seen_rows(part: Part, sight: Sight, run: Run) -> NDArray[Any]:
-    """Return rows of images as the view of a part shows them."""
-    dtype = part.kernel_basis.tile_dtype
-    return to_numpy(sight.through(part.view, run.config.device, dtype).flatten(1))
-
-
-def _through(part: Part, images: Tensor, by_rows: FloatArray) -> Tensor:
-    """Return derivatives by images, given those by rows that a view shows."""
-    shape = part.kernel_basis.image_shape
-    by_seen = rows_to_tensor(by_rows).reshape(-1, *shape)
-    return pull_through(part.view, images, by_seen)

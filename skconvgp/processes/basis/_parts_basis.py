@@ -16,6 +16,7 @@ from skconvgp.backends import BackendChoice, ResponsesChoice
 from skconvgp.engine import MatrixOracle, slices, stream_rows, to_numpy
 from skconvgp.processes._run import COVARIANCES, IMAGES, Run
 from skconvgp.processes.basis._basis import Basis, BasisReport, NewRows, Stream
+from skconvgp.processes.basis._folded import FoldedBasis
 from skconvgp.processes.basis._landmark_parts import LandmarkParts
 from skconvgp.processes.basis._parts import Part
 from skconvgp.processes.basis._plain import KernelBasis, report_of
@@ -157,6 +158,17 @@ class PartsBasis(Basis):
             for part, factor in zip(self.parts, self.factors.tolist(), strict=True)
         ]
         return to_numpy(torch.stack(gradients).sum(0)).reshape(len(rows), -1)
+
+    def fold(self, dual: FloatArray) -> FoldedBasis | None:
+        """Return latent means by parts, if some of them are patches."""
+        if all(part.compares_images for part in self.parts):
+            return None
+        parts = tuple(part.fold(dual * factor) for part, factor in self._in_turn)
+        return FoldedBasis.of(self.images, parts, dual)
+
+    def quick(self) -> Self:
+        """Return the sum with products of features in the precision of these."""
+        return replace(self, parts=tuple(part.quick() for part in self.parts))
 
     def rows_at_once(self, config: ComputeConfig) -> int:
         """Return how many new images are looked at at once."""

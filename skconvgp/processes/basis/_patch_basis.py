@@ -19,6 +19,7 @@ from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import Kernel
 from skconvgp.processes._run import FEATURES, IMAGES, Run
 from skconvgp.processes.basis._basis import Basis, BasisReport, NewRows, Stream
+from skconvgp.processes.basis._folded import FoldedBasis, FoldedPatches
 from skconvgp.processes.basis._inducing import Inducing
 from skconvgp.processes.basis._plain import KernelBasis, report_of
 
@@ -80,6 +81,12 @@ class PatchBasis(Basis):
         """Return the basis with another precision of features."""
         return replace(self, exact=replace(self.exact, dtype=dtype))
 
+    def fold(self, dual: FloatArray) -> FoldedBasis:
+        """Return latent means by responses, given weights (r, k) of features."""
+        part = FoldedPatches.of(None, self, dual, is_averaged=False)
+        # Pixels are averaged by the part.
+        return FoldedBasis.of(replace(self.exact, pool=1), (part,), dual)
+
     def choice(self, run: Run) -> ResponsesChoice:
         """Return the backend of responses to patches."""
         device = run.config.device
@@ -103,12 +110,12 @@ class PatchBasis(Basis):
         They cost less than features of each version, as the whitening is linear.
         """
         evaluate = partial(self.inducing.features, dtype=run.config.solve_dtype)
-        return torch.cat(self._in_tiles(evaluate, versions, run))
+        return torch.cat(self.in_tiles(evaluate, versions, run))
 
     def variances(self, rows: NDArray[Any], run: Run) -> Tensor:
         """Return prior variances (n,) of rows, in the precision of solves."""
         evaluate = self.inducing.variances
-        variances = torch.cat(self._in_tiles(evaluate, [rows], run))
+        variances = torch.cat(self.in_tiles(evaluate, [rows], run))
         return variances.to(run.config.solve_dtype)
 
     def blocks(
@@ -195,7 +202,7 @@ class PatchBasis(Basis):
         itemsize = config.solve_dtype.itemsize
         return stream_rows(self.n_samples, itemsize, config.memory_budget)
 
-    def _in_tiles(
+    def in_tiles(
         self, evaluate: Any, versions: list[NDArray[Any]], run: Run
     ) -> list[Tensor]:
         """Return the results of tiles of rows of one or more versions, in their order.

@@ -80,18 +80,32 @@ def whitened_features(
     lift is linear: it is applied to the mean alone. Products of matrices in single
     precision depend on how many images there are.
     """
+    mean = mean_pooled(kernel, responses, factors, *versions)
+    return (mean @ factors.lift).flatten(1)
+
+
+def mean_pooled(
+    kernel: PatchKernel,
+    responses: Responses,
+    factors: Whitening,
+    *versions: Tensor,
+) -> Tensor:
+    """Return the mean over versions of images of their sums (n, g, a, b, m).
+
+    The sums are over the patches of an image, at whitened places, in the precision of
+    the lift.
+    """
     first, *others = (
         _pooled(kernel, responses, factors, images).to(factors.lift)
         for images in versions
     )
-    mean = sum(others, first) / len(versions) if others else first
-    return (mean @ factors.lift).flatten(1)
+    return sum(others, first) / len(versions) if others else first
 
 
 def _pooled(
     kernel: PatchKernel, responses: Responses, factors: Whitening, images: Tensor
 ) -> Tensor:
-    """Return sums (n, g, a, b, m) over the patches of images at whitened places."""
+    """Return sums (n, g, a, b, m) over the patches of images, at whitened places."""
     patches, weights = patches_of(kernel, images)
     parts = [
         responses.pooled(

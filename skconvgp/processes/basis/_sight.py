@@ -12,11 +12,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from skconvgp._typing import ImageShape
-from skconvgp.engine import slices, to_numpy
+from skconvgp._typing import FloatArray, ImageShape
+from skconvgp.engine import rows_to_tensor, slices, to_numpy
 from skconvgp.kernels._flips import flip
 from skconvgp.processes._problem import first_of_each
-from skconvgp.processes.basis._views import AT_ONCE, FitView, View, see
+from skconvgp.processes._run import Run
+from skconvgp.processes.basis._views import AT_ONCE, FitView, View, pull_through, see
 
 
 class Source(Protocol):
@@ -146,3 +147,16 @@ def shared_values(view: View | None, image_shape: ImageShape) -> int:
 def source_of(view: View | None) -> int:
     """Return what is equal for views that share a source."""
     return id(view.source) if isinstance(view, SharedView) else 0
+
+
+def seen_rows(part: Any, sight: Sight, run: Run) -> NDArray[Any]:
+    """Return rows of images as the view of a part shows them."""
+    dtype = part.kernel_basis.tile_dtype
+    return to_numpy(sight.through(part.view, run.config.device, dtype).flatten(1))
+
+
+def through(part: Any, images: Tensor, by_rows: FloatArray) -> Tensor:
+    """Return derivatives by images, given those by rows that a view shows."""
+    shape = part.kernel_basis.image_shape
+    by_seen = rows_to_tensor(by_rows).reshape(-1, *shape)
+    return pull_through(part.view, images, by_seen)

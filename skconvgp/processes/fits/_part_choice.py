@@ -20,9 +20,10 @@ from skconvgp.kernels._flips import flip
 from skconvgp.processes._problem import first_of_each
 from skconvgp.processes._run import Resources, Run
 from skconvgp.processes.basis._inducing_sum import TermChoice, choose_inducing, terms_of
-from skconvgp.processes.basis._parts import KernelPart, MirroredPart, Part, PatchPart
+from skconvgp.processes.basis._parts import KernelPart, MirroredPart, Part
 from skconvgp.processes.basis._parts_basis import unit_of
 from skconvgp.processes.basis._patch_basis import PatchBasis
+from skconvgp.processes.basis._patch_part import PatchPart
 from skconvgp.processes.basis._plain import KernelBasis
 from skconvgp.processes.basis._sight import Sight, shared_key
 from skconvgp.processes.basis._views import FitView, SizedFitView, View

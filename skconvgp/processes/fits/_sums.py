@@ -215,6 +215,7 @@ def process_of(
             left_out=left_out,
             labels=labels,
             growth=growth,
+            folded=None,
         )
     has_one = solution.has_one_latent
     return Process(

@@ -204,6 +204,11 @@ class SolvedLeftOut:
     kept: tuple[FloatArray, FloatArray] | None = None  # means (n, k), variances (n,)
     has_labels: bool = False  # whether probabilities are calibrated on them
 
+    @property
+    def known_means(self) -> FloatArray | None:
+        """Means (n, k) that are kept; None if none are."""
+        return None if self.kept is None else self.kept[0]
+
     def values(
         self, process: Process, resources: Resources, *, is_subset_enough: bool
     ) -> LeftOutValues:

@@ -1,0 +1,174 @@
+"""PatchPart: a part of a sum by features of patches, and their products.
+
+The formulas: docs/maths.rst, "Sums of parts".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from skconvgp._config import ComputeConfig
+from skconvgp._threads import threads_for
+from skconvgp._typing import FloatArray
+from skconvgp.engine import slices, to_numpy
+from skconvgp.kernels._flips import flip
+from skconvgp.linalg import symmetrize_
+from skconvgp.processes._run import Run
+from skconvgp.processes.basis._folded import FoldedPatches, features_dual
+from skconvgp.processes.basis._parts import Seen
+from skconvgp.processes.basis._patch_basis import PatchBasis
+from skconvgp.processes.basis._sight import Sight, seen_rows, through
+from skconvgp.processes.basis._views import View
+
+PRODUCTS = 512  # images whose products with earlier ones are computed at once
+
+
+@dataclass(frozen=True)
+class PatchPart(Seen):
+    """Features of the patches of images through a view, and their products."""
+
+    basis: PatchBasis  # gives features
+    # Whether features of an image and of its mirror image are averaged.
+    is_averaged: bool
+    # (n, r), of the training images, in the precision of responses.
+    features: FloatArray
+
+    # The part without mirror images, if it was asked for.
+    plain: Any = None
+    # Whether products with training features have the precision of these.
+    is_quick: bool = False
+
+    compares_images: ClassVar[bool] = False
+
+    @classmethod
+    def of(
+        cls,
+        view: View | None,
+        basis: PatchBasis,
+        seen: Tensor,
+        *,
+        is_averaged: bool,
+        needs_plain: bool,
+        run: Run,
+    ) -> Self:
+        """Return the part with the features of training images.
+
+        `seen` has these images as the view shows them, and then their mirror images if
+        features are averaged. Then the part without these may be needed, too.
+        """
+        part = cls(view, basis, is_averaged, np.empty((0, basis.n_samples)))
+        rows, n = to_numpy(seen.flatten(1)), len(seen) // (2 if is_averaged else 1)
+        blocks, plain = [], []
+        for block in slices(n, part._at_once(run.config)):
+            versions = [rows[:n][block], rows[n:][block]][: 1 + is_averaged]
+            if needs_plain:
+                one, other = (part._mean([version], run) for version in versions)
+                plain.append(to_numpy(one.to(basis.tile_dtype)))
+                of_block = (one + other) / 2.0
+            else:
+                of_block = part._mean(versions, run)
+            blocks.append(to_numpy(of_block.to(basis.tile_dtype)))
+        if needs_plain:
+            alone = replace(part, is_averaged=False, features=np.concatenate(plain))
+            part = replace(part, plain=alone)
+        return replace(part, features=np.concatenate(blocks))
+
+    def without_plain(self) -> Self:
+        """Return the part, which keeps nothing for the one without mirror images."""
+        return replace(self, plain=None)
+
+    def fold(self, dual: FloatArray) -> FoldedPatches:
+        """Return the means by dual coefficients (n, k), as weights of responses."""
+        weights = features_dual(self.features, dual, PRODUCTS)
+        own = self.view, self.basis, weights
+        return FoldedPatches.of(*own, is_averaged=self.is_averaged)
+
+    def quick(self) -> Self:
+        """Return the part with products in the precision of training features."""
+        return replace(self, is_quick=True)
+
+    @property
+    def n_values(self) -> int:
+        """How many numbers are held for each new image, beside its covariances."""
+        n_versions = 2 if self.is_averaged else 1
+        shown = n_versions * self.basis.exact.rows.shape[1]
+        return 2 * self.basis.n_samples + (shown if self.view is not None else 0)
+
+    def gram(self, run: Run) -> Tensor:
+        """Return the covariances (n, n) of the training images."""
+        n, config = len(self.features), run.config
+        gram = torch.empty((n, n), dtype=config.solve_dtype, device=config.device)
+        for part in slices(n, min(PRODUCTS, self._at_once(config))):
+            # Products with earlier images: those with later ones are the same.
+            products = self._products(run.tensor(self.features[part]), part.stop, run)
+            gram[part, : part.stop] = products
+            gram[: part.stop, part] = products.mT
+            symmetrize_(gram[part, part])
+        return gram
+
+    def cross(
+        self,
+        sight: Sight,
+        run: Run,
+        *,
+        needs_diag: bool,  # noqa: ARG002  (they cost little beside covariances)
+    ) -> tuple[Tensor, Tensor]:
+        """Return covariances (b, n) and prior variances (b,) of new images."""
+        features = self._features(sight, run)
+        diag = features.square().sum(1)
+        if self.is_quick:
+            dtype = self.basis.tile_dtype
+            run = replace(run, config=replace(run.config, solve_dtype=dtype))
+            features = features.to(dtype)
+        return self._products(features, len(self.features), run).to(diag), diag
+
+    def variances(self, sight: Sight, run: Run) -> Tensor:
+        """Return prior variances (b,) of new images."""
+        return self._features(sight, run).square().sum(1)
+
+    def covariance(self, sight: Sight, run: Run) -> Tensor:
+        """Return covariances (b, b) of new images with each other."""
+        features = self._features(sight, run)
+        return symmetrize_(features @ features.mT)
+
+    def pull(self, images: Tensor, sums: FloatArray, run: Run) -> Tensor:
+        """Return derivatives (b, c, h, w) by new images of sums over covariances."""
+        by_features = sums @ self.features
+        gradients: list[Tensor] = []
+        for given in self._versions(Sight(images)):
+            rows = seen_rows(self, given, run)
+            by_rows = self.basis.pull(rows, by_features, run)
+            by_images = through(self, given.images, by_rows)
+            gradients.append(flip(by_images) if gradients else by_images)
+        return torch.stack(gradients).mean(0)
+
+    def _features(self, sight: Sight, run: Run) -> Tensor:
+        """Return the features (b, r) of images."""
+        versions = [seen_rows(self, given, run) for given in self._versions(sight)]
+        return self._mean(versions, run)
+
+    def _mean(self, versions: list[NDArray[Any]], run: Run) -> Tensor:
+        """Return the mean features (b, r) of versions of images, as rows."""
+        return self.basis.mean_features(versions, run.quiet())
+
+    def _versions(self, sight: Sight) -> Iterator[Sight]:
+        yield sight
+        if self.is_averaged:
+            yield sight.flipped
+
+    def _products(self, features: Tensor, n: int, run: Run) -> Tensor:
+        """Return products (b, n) of features (b, r) with training features."""
+        blocks = slices(n, self._at_once(run.config))
+        with threads_for(n * features.numel()):
+            ours = [features @ run.tensor(self.features[part]).mT for part in blocks]
+            return torch.cat(ours, 1)
+
+    def _at_once(self, config: ComputeConfig) -> int:
+        return self.basis.rows_at_once(config)
