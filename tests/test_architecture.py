@@ -72,11 +72,11 @@ PUBLIC_NAMES = {
         RhoTraceDisplay SelectionDisplay SpectrumDisplay UncertainDigitsDisplay""",
     "skconvgp.estimators": """SKOPS_TRUSTED_TYPES BayesianNetworkClassifier
         BayesianNetworkRegressor BinaryEncoder NetworkReport ConvNetGPClassifier
-        ConvNetGPRegressor FitReport ImageClassifier ImagePart ImageRegressor
+        ConvNetGPRegressor FitPlan FitReport ImageClassifier ImagePart ImageRegressor
         KernelEnsembleClassifier KernelFeatures KernelFlowsClassifier
         KernelFlowsRegressor
-        KernelFlowsWarp NystromCompletedGP NystromCompletedGPRegressor
-        PatchGPClassifier PatchGPRegressor
+        KernelFlowsWarp NystromCompletedGP NystromCompletedGPRegressor OtherPlan
+        PatchGPClassifier PatchGPRegressor PlannedStage
         PrecisionReport SelectionReport as_sklearn_kernel check_precision gram_diag
         gram_gradient gram_matrix gram_vjp selection_report show_versions""",
     "skconvgp.exceptions": """CompletionError ImageShapeWarning JitterWarning

@@ -168,6 +168,11 @@ class KernelOracle:
         """Bytes that the kernel needs for an image and for a pair."""
         return self.known_costs or measure_tiles(self.backend, self.images, self.config)
 
+    def tile_bytes(self, n: int) -> int:
+        """Return the bytes of tables and tiles while the matrix of n is computed."""
+        plan = self._plan(n, n, is_symmetric=True)
+        return plan.n_bytes(self.costs, self.config.n_workers)
+
     @cached_property
     def _tables(self) -> Tables:
         return Tables(self.backend, self.images, self.config)

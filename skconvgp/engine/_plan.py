@@ -113,6 +113,16 @@ class TilePlan:
     # workers share the blocks.
     largest: int = 0
 
+    def n_bytes(self, costs: TileCosts, n_workers: int) -> int:
+        """Return the bytes of tables, tiles and blocks that are held at once."""
+        n_images = self.n_rows if self.is_symmetric else self.n_rows + self.n_cols
+        tables = n_images * costs.image_bytes if self.keeps_tables else 0
+        own = 0 if self.keeps_tables else PASSING * self.block * costs.image_bytes
+        own += self.tile**2 * costs.pair_bytes + costs.worker_bytes
+        n_blocks = QUEUED if n_workers > 1 else 1  # one worker has none waiting
+        own += n_blocks * self.block**2 * costs.value_bytes
+        return tables + n_workers * own
+
     def blocks(self) -> list[Block]:
         """Return the blocks, row by row; those below the diagonal are left out.
 

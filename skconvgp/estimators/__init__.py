@@ -2,6 +2,7 @@
 
 from skconvgp.estimators._classification import ConvNetGPClassifier
 from skconvgp.estimators._ensemble import KernelEnsembleClassifier
+from skconvgp.estimators._fit_plan import FitPlan, OtherPlan, PlannedStage
 from skconvgp.estimators._flow_classification import KernelFlowsClassifier
 from skconvgp.estimators._flow_regression import KernelFlowsRegressor
 from skconvgp.estimators._image_classification import ImageClassifier
@@ -35,6 +36,7 @@ __all__ = [
     "BinaryEncoder",
     "ConvNetGPClassifier",
     "ConvNetGPRegressor",
+    "FitPlan",
     "FitReport",
     "ImageClassifier",
     "ImagePart",
@@ -47,8 +49,10 @@ __all__ = [
     "NetworkReport",
     "NystromCompletedGP",
     "NystromCompletedGPRegressor",
+    "OtherPlan",
     "PatchGPClassifier",
     "PatchGPRegressor",
+    "PlannedStage",
     "PrecisionReport",
     "SelectionReport",
     "as_sklearn_kernel",

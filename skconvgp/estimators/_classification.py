@@ -5,7 +5,7 @@ from typing import Any, Self
 from numpy.typing import ArrayLike, NDArray
 
 from skconvgp.estimators._classifier import GPClassifier
-from skconvgp.estimators._fitting import plan_process_fit
+from skconvgp.estimators._fitting import FitData, PlannedFit, plan_process_fit
 from skconvgp.estimators._growing import (
     first_classes,
     only_with_features,
@@ -364,7 +364,13 @@ class ConvNetGPClassifier(GPClassifier):
         groups: ArrayLike | None = None,
     ) -> Self:
         data = self._read_labels(X, y, sample_weight, classes, groups=groups)
-        if classes is not None:
+        return self._fit_as(self._planned(data, is_first=classes is not None))
+
+    def _planned(
+        self, data: FitData, *, is_first: bool = False, is_outline: bool = False
+    ) -> PlannedFit:
+        """Plan a fit, to which samples may be added, or the outline of a plan."""
+        if is_first:
             require_columns("partial_fit", data.models, data.problem)
         parts = data.settings.parts(self._label_models, keeps_left_out=self._calibrates)
-        return self._fit_as(plan_process_fit(data, parts))
+        return plan_process_fit(data, parts, is_outline=is_outline)

@@ -386,7 +386,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
         classes: NDArray[Any] | None = None,
         *,
         groups: ArrayLike | None = None,
-        keeps_rows: bool = True,
+        is_outline: bool = False,
     ) -> FitData:
         """Return what a fit reads; without `classes` these are the labels of y.
 
@@ -398,8 +398,8 @@ class GPClassifier(ClassifierMixin, BaseGP):
             All labels that will ever come.
         groups : array-like, optional
             As in `fit`.
-        keeps_rows : bool, default=True
-            Whether a fitted model keeps all training inputs.
+        is_outline : bool, default=False
+            Whether nothing will be fitted, so that no inputs need be kept.
         """
         settings = GPSettings.of(self)
         samples = read_training(
@@ -411,7 +411,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
             read_y=as_labels,
             reweigh=class_weighing(settings, classes),
             groups=groups,
-            keeps_rows=keeps_rows,
+            keeps_rows=self._keeps_rows and not is_outline,
         )
         self.image_shape_ = samples.image_shape
         self.classes_ = np.unique(samples.y) if classes is None else classes

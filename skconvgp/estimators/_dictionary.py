@@ -20,7 +20,7 @@ from skconvgp.image_maps import (
     Upright,
 )
 from skconvgp.kernels import Kernel, PatchKernel, PatchWhitening, convnet, rbf
-from skconvgp.processes import PartChoice, TermChoice
+from skconvgp.processes import PartChoice, TermChoice, flops_of_choice
 
 COLORS = 3
 # Patches, their location lengthscale as a share of the longer side, their number, and
@@ -155,8 +155,13 @@ class Dictionary:
 
     def _network(self, shape: ImageShape) -> PartChoice:
         """Return a network on images of a shape (c, h, w)."""
-        cost = OF_A_POSITION * shape[1] * shape[2] * self.n_images
-        return PartChoice(convnet(depth=2, kernel_size=3), cost=cost)
+        each = OF_A_POSITION * shape[1] * shape[2]
+        return PartChoice(
+            convnet(depth=2, kernel_size=3),
+            cost=each * self.n_images,
+            compared_cost=each,
+            n_compared=self.n_images,
+        )
 
     def _patches(
         self,
@@ -188,4 +193,14 @@ class Dictionary:
             + n_features * self.n_images
         )
         choice = TermChoice("kmeans", n_patches, n_places)
-        return PartChoice(kernel, None, choice, cost=2.0 * flops / FLOPS_OF_A_MS)
+        n_values = channels * math.prod(patch_size)
+        choosing = flops_of_choice(self.n_images, n_patches, n_values)
+        return PartChoice(
+            kernel,
+            None,
+            choice,
+            cost=2.0 * flops / FLOPS_OF_A_MS,
+            compared_cost=2.0 * n_features / FLOPS_OF_A_MS,
+            n_compared=self.n_images,
+            choice_cost=choosing / FLOPS_OF_A_MS,
+        )

@@ -22,6 +22,7 @@ from skconvgp.estimators._candidates import (
     usual_process,
 )
 from skconvgp.estimators._doors import process_of
+from skconvgp.estimators._fit_plan import FitPlan, joint_plan
 from skconvgp.estimators._gp import BaseGP
 from skconvgp.estimators._labels import accuracy, logarithms, most_probable
 from skconvgp.estimators._mixture_weights import (
@@ -206,6 +207,33 @@ class KernelEnsembleClassifier(ClassifierMixin, BaseCallbacks, _BaseComposition)
         self._weigh(kind, fitted, labels[is_used], weights[is_used])
         self._keep(fitted)
         return self
+
+    @public
+    def plan(self, X: Any, y: Any = None, *, n_outputs: int | None = None) -> FitPlan:
+        """Return what `fit` will take: seconds and bytes of each model.
+
+        Parameters
+        ----------
+        X : array-like, or tuple of int
+            Images or vectors as for `fit`, or their shape alone.
+        y : array-like of shape (n,), default=None
+            Labels as for `fit`; None makes some up.
+        n_outputs : int, default=None
+            Number of classes, if y is None; by default 10.
+
+        Returns
+        -------
+        plan : FitPlan
+            What `fit` will take. A stage is a model; pipelines are planned as their
+            last step, with the samples that are given.
+        """
+        kind = Given.of(self).read("weights", word_of(NEEDED))
+        named = self._require_candidates(NEEDED[kind])
+        plans = {
+            name: last_step(one).plan(X, y, n_outputs=n_outputs)
+            for name, one in named.items()
+        }
+        return joint_plan(type(self).__name__, plans)
 
     @public
     def predict(self, X: Any) -> NDArray[Any]:

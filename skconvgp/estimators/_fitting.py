@@ -16,6 +16,8 @@ from skconvgp.estimators._repeats import warn_of_near_copies
 from skconvgp.estimators._searches import (
     evidence_search,
     flow_search,
+    search_stage,
+    usual_steps,
     warn_of_bounds,
     warn_of_result,
     warn_of_slow_derivatives,
@@ -33,6 +35,7 @@ from skconvgp.flows._kernel_search import (
 from skconvgp.flows._landscape import NOISE_LABEL
 from skconvgp.flows._local_search import LocalSearch
 from skconvgp.processes import (
+    COVARIANCES,
     Fitted,
     LabelModel,
     Parts,
@@ -41,6 +44,8 @@ from skconvgp.processes import (
     Problem,
     Run,
     Settings,
+    Stage,
+    entries,
     fold,
 )
 
@@ -71,6 +76,8 @@ class PlannedFit:
     noise_reason: str  # why the data choose no noise; empty if they do
     search: FlowResult | None = None  # for the kernel
     report: dict[str, Any] = field(default_factory=dict)  # further fields, by name
+    # Stages before those of the plan, which an outline has not carried out.
+    before: tuple[Stage, ...] = ()
 
     def fit(self) -> tuple[Fitted, Run]:
         """Return the fitted process, and the run that computed it.
@@ -99,17 +106,45 @@ class PlannedFit:
         return fitted.record.report | reasons | self.report
 
 
-def plan_process_fit(data: FitData, parts: Parts) -> PlannedFit:
-    """Plan a fit with the kernel that `optimizer` chooses on all samples."""
+def plan_process_fit(
+    data: FitData, parts: Parts, *, is_outline: bool = False
+) -> PlannedFit:
+    """Plan a fit with the kernel that `optimizer` chooses on all samples.
+
+    An outline is not carried out: the kernel is not learned.
+    """
     settings = data.settings
     problem, samples = augmented(settings, data.problem, data.samples, parts)
     data = replace(data, problem=problem, samples=samples)
     search = evidence_search(settings, problem, samples.basis, parts)
     if search is None:
         return _plan(data, parts)
+    if is_outline:
+        n_pairs = entries(len(problem.rows))
+        return _unlearned(data, parts, search, n_pairs, keeps_noise=search.keeps_noise)
     learned, found, reason = _learn(data, parts, search)
     warn_of_bounds(settings.owner, found.at_bounds)
     return _plan(data, parts, learned, found, reason)
+
+
+def outline_flows(data: FitData, parts: Parts) -> PlannedFit:
+    """Plan a fit with a kernel that would be learned on batches."""
+    basis, problem = data.samples.basis, data.problem
+    search = flow_search(data.settings, problem, basis, lambda _: False)
+    n_pairs = sum(map(entries, search.sizes)) // len(search.sizes)
+    return _unlearned(data, parts, search, n_pairs, keeps_noise=False)
+
+
+def _unlearned(
+    data: FitData, parts: Parts, search: Any, n_pairs: int, *, keeps_noise: bool
+) -> PlannedFit:
+    """Plan a fit before the search for its kernel; a step has so many pairs."""
+    of_fit = Stage(COVARIANCES, n_pairs, of=data.samples.basis)
+    before = search_stage(usual_steps(search.optimizer), n_pairs, of_fit)
+    learned, basis = None, data.samples.basis.kernel_basis
+    if keeps_noise:
+        learned = Learned(basis.kernel, NOISE_START)
+    return replace(_plan(data, parts, learned), before=(before,))
 
 
 def fit_flows(

@@ -4,9 +4,10 @@ from typing import Any, Self
 
 from skconvgp.estimators._callbacks import FitTasks
 from skconvgp.estimators._classifier import GPClassifier
-from skconvgp.estimators._fitting import fit_flows
+from skconvgp.estimators._fitting import FitData, PlannedFit, fit_flows, outline_flows
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.kernels import rbf
+from skconvgp.processes import Parts
 
 
 class KernelFlowsClassifier(GPClassifier):
@@ -277,7 +278,21 @@ class KernelFlowsClassifier(GPClassifier):
             The fitted estimator.
         """
         data = self._read_labels(X, y, None)
-        parts = data.settings.parts(self._label_models, keeps_left_out=self._calibrates)
+        parts = self._parts(data)
         tasks = FitTasks(self, has_steps=True)
         fit_flows(data, parts, tasks, GPClassifier._fit_as)
         return self
+
+    def _parts(self, data: FitData) -> Parts:
+        """Return the parts of the process."""
+        return data.settings.parts(self._label_models, keeps_left_out=self._calibrates)
+
+    def _planned(
+        self,
+        data: FitData,
+        *,
+        is_first: bool = False,  # noqa: ARG002  (none can be added)
+        is_outline: bool = False,  # noqa: ARG002  (a fit plans for each kernel)
+    ) -> PlannedFit:
+        """Plan a fit, to which samples may be added, or the outline of a plan."""
+        return outline_flows(data, self._parts(data))

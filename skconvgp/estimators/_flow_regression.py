@@ -3,7 +3,7 @@
 from typing import Any, Self
 
 from skconvgp.estimators._callbacks import FitTasks
-from skconvgp.estimators._fitting import fit_flows
+from skconvgp.estimators._fitting import FitData, PlannedFit, fit_flows, outline_flows
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._regressor import GPRegressor
 from skconvgp.kernels import rbf
@@ -267,3 +267,13 @@ class KernelFlowsRegressor(GPRegressor):
         tasks = FitTasks(self, has_steps=True)
         fit_flows(data, parts, tasks, GPRegressor._fit_as)
         return self
+
+    def _planned(
+        self,
+        data: FitData,
+        *,
+        is_first: bool = False,  # noqa: ARG002  (none can be added)
+        is_outline: bool = False,  # noqa: ARG002  (a fit plans for each kernel)
+    ) -> PlannedFit:
+        """Plan a fit, to which samples may be added, or the outline of a plan."""
+        return outline_flows(data, data.settings.parts(keeps_left_out=True))

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from skconvgp._ambient import public
@@ -22,6 +23,7 @@ from skconvgp.estimators._doors import (
     read_new,
 )
 from skconvgp.estimators._fact_warnings import warn_of_facts
+from skconvgp.estimators._fit_plan import FitPlan
 from skconvgp.estimators._fitting import PlannedFit
 from skconvgp.estimators._given import host_samples
 from skconvgp.estimators._growing import (
@@ -35,7 +37,9 @@ from skconvgp.estimators._landmarks import (
     warn_of_uncovered_classes,
 )
 from skconvgp.estimators._nystrom import warn_of_first_landmarks
-from skconvgp.estimators._report import FitReport, peak_memory
+from skconvgp.estimators._outline import Outline, no_models
+from skconvgp.estimators._report import FitReport
+from skconvgp.estimators._reporting import report_of
 from skconvgp.estimators._samples import (
     BOOTSTRAP,
     PATHWISE,
@@ -75,6 +79,7 @@ class BaseGP(KernelEstimator):
 
     # Whether draws need a fit, because the prior follows from training samples.
     _needs_fit: ClassVar[bool] = False
+    _keeps_rows: ClassVar[bool] = True  # whether a fit keeps all training inputs
     _search_name: ClassVar[str] = "optimizer_result_"  # what a search is published as
 
     amplitude: object
@@ -210,6 +215,46 @@ class BaseGP(KernelEstimator):
         rows, shape = self._read_new(X), np.shape(host_samples(X))[1:]
         return latent_slopes(self._process, rows, shape, weights, self._resources())
 
+    @public
+    def plan(self, X: Any, y: Any = None, *, n_outputs: int | None = None) -> FitPlan:
+        """Return what `fit` will take: stages, seconds and bytes, before any work.
+
+        The way, its reason and the memory are those that `fit` itself would choose
+        now. Seconds follow from a calibration, which takes about a second and is kept.
+        The estimator is not changed. A search for the kernel may end earlier.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, h, w) or (n, c, h, w), or tuple of int
+            Images or vectors as for `fit`, or their shape alone.
+        y : array-like of shape (n,) or (n, n_outputs), default=None
+            Labels or targets as for `fit`; None makes some up.
+        n_outputs : int, default=None
+            Number of classes or outputs, if y is None; by default 10 or 1.
+
+        Returns
+        -------
+        plan : FitPlan
+            What `fit` will take; print it to see a table.
+
+        Raises
+        ------
+        ValueError
+            As `fit`, for samples and settings that it refuses.
+        """
+        apart: Any = clone(self)
+        is_label = is_classifier(apart)
+        outline = Outline(
+            type(self).__name__,
+            apart.get_params(deep=False),
+            self._keeps_rows,
+            is_label,
+            apart._read_labels if is_label else apart._read_targets,
+            apart._planned,
+            apart._label_models if is_label else no_models,
+        )
+        return outline.plan(X, y, n_outputs)
+
     def _publish(self, planned: PlannedFit, fitted: Fitted, run: Run) -> None:
         """Set the attributes that follow from a fit, and warn of its facts."""
         data, solver, landmarks = planned.data, planned.plan.solver, fitted.landmarks
@@ -229,24 +274,8 @@ class BaseGP(KernelEstimator):
             self.solver_ = getattr(getattr(process, "posterior", 0), "solver", solver)
         if planned.search is not None:
             setattr(self, self._search_name, planned.search)
-        n_read = sum(cache.n_pairs_read for cache in run.caches)
-        self.fit_report_ = FitReport(
-            n_samples=process.model.n_samples,
-            n_rows=len(process.model.targets),
-            n_pairs=record.n_pairs,
-            n_pairs_read=min(record.n_pairs, n_read),
-            gram_seconds=record.gram_seconds,
-            solve_seconds=record.solve_seconds,
-            backend=self.backend_,
-            backend_reason=basis.backend_reason,
-            device_reason=run.placement.reason,
-            instruction_set=basis.instruction_set,
-            device=self.device_,
-            dtype=self.dtype_,
-            peak_memory=peak_memory(),
-            n_position_pairs=basis.n_position_pairs,
-            **{"kernel_reason": self._kernel_reason()} | planned.report_of(fitted),
-        )
+        more = {"kernel_reason": self._kernel_reason()} | planned.report_of(fitted)
+        self.fit_report_ = report_of(process, record, run, more)
         warn_of_facts(record.facts)
         if training.codes is not None:
             completion = getattr(self, "completion", self)

@@ -10,6 +10,7 @@ from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._classifier import GPClassifier
 from skconvgp.estimators._doors import process_of
+from skconvgp.estimators._fitting import FitData, PlannedFit
 from skconvgp.estimators._for_prediction import kept_of_labels, with_attributes
 from skconvgp.estimators._growing import first_classes
 from skconvgp.estimators._images import (
@@ -379,9 +380,17 @@ class ImageClassifier(GPClassifier):
         groups: ArrayLike | None = None,
     ) -> Self:
         data = self._read_labels(X, y, sample_weight, classes, groups=groups)
-        is_first = classes is not None
-        return self._fit_as(
-            plan_image_fit(data, keeps_left_out=self._calibrates, is_first=is_first)
+        return self._fit_as(self._planned(data, is_first=classes is not None))
+
+    def _planned(
+        self, data: FitData, *, is_first: bool = False, is_outline: bool = False
+    ) -> PlannedFit:
+        """Plan a fit, to which samples may be added, or the outline of a plan."""
+        return plan_image_fit(
+            data,
+            keeps_left_out=self._calibrates,
+            is_first=is_first,
+            is_outline=is_outline,
         )
 
     @public

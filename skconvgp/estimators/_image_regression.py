@@ -8,6 +8,7 @@ from sklearn.utils.metaestimators import available_if
 from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._doors import process_of
+from skconvgp.estimators._fitting import FitData, PlannedFit
 from skconvgp.estimators._images import (
     has_sums,
     parts_used,
@@ -294,7 +295,15 @@ class ImageRegressor(GPRegressor):
             The fitted estimator.
         """
         data = self._read_targets(X, y, sample_weight, groups=groups)
-        return self._fit_as(plan_image_fit(data, keeps_left_out=True))
+        return self._fit_as(self._planned(data))
+
+    def _planned(
+        self, data: FitData, *, is_first: bool = False, is_outline: bool = False
+    ) -> PlannedFit:
+        """Plan a fit, to which samples may be added, or the outline of a plan."""
+        return plan_image_fit(
+            data, keeps_left_out=True, is_first=is_first, is_outline=is_outline
+        )
 
     @available_if(has_sums)  # type: ignore[untyped-decorator]
     @public_fit
@@ -324,9 +333,7 @@ class ImageRegressor(GPRegressor):
         """
         if not hasattr(self, "_process"):
             data = self._read_targets(X, y, sample_weight)
-            return self._fit_as(
-                plan_image_fit(data, keeps_left_out=True, is_first=True)
-            )
+            return self._fit_as(self._planned(data, is_first=True))
         return self._add(X, y, sample_weight)
 
     @public

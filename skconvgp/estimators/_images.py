@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._fitting import FitData, PlannedFit
@@ -60,13 +61,17 @@ JUDGING = 3  # images for each one that judges: as it is, and with its mirror im
 
 
 def plan_image_fit(
-    data: FitData, *, keeps_left_out: bool = False, is_first: bool = False
+    data: FitData,
+    *,
+    keeps_left_out: bool = False,
+    is_first: bool = False,
+    is_outline: bool = False,
 ) -> PlannedFit:
     """Plan a fit of the sum of parts, exactly or by landmarks, or of patches alone.
 
     Models of labels that determine their own noise are refused. `keeps_left_out` says
     whether leave-one-out values are used after the fit, and `is_first` whether further
-    images may be added.
+    images may be added. An outline is not carried out: it takes no time.
     """
     settings, problem, samples = data.settings, data.problem, data.samples
     require_common_noise(settings.owner, data.models)
@@ -85,7 +90,9 @@ def plan_image_fit(
     report: dict[str, Any] = {"kernel_reason": ""}
     marks = _landmarks(settings, whole, problem, resources, is_first=is_first)
     if marks.count is None:
-        plan, of_parts = _plan_patches_alone(whole, problem, resources)
+        plan, of_parts = _plan_patches_alone(
+            whole, problem, resources, is_outline=is_outline
+        )
         report |= of_parts
     elif marks.count:
         plan = LandmarkFit(whole, marks.count).plan(resources)
@@ -190,22 +197,45 @@ def _landmarks(
 
 
 def _plan_patches_alone(
-    whole: PartsFit, problem: Problem, resources: EstimatorResources
+    whole: PartsFit,
+    problem: Problem,
+    resources: EstimatorResources,
+    *,
+    is_outline: bool,
 ) -> tuple[Plan, dict[str, Any]]:
     """Return the plan of patches in place of all parts, and a report of the parts."""
-    is_mirrored = _mirrors_patches(whole, problem, resources)
+    judging = tuple[Stage, ...]()
+    if is_outline and len(whole.mirrors) > 1:
+        is_mirrored, few = True, judged_images(problem, resources)
+        judging = _judging_patches(whole, few).plan(resources).stages
+    else:
+        is_mirrored = _mirrors_patches(whole, problem, resources)
     patches, *others = whole.choices
     kernel = with_flips(patches.kernel) if is_mirrored else patches.kernel
     basis = replace(whole.images, kernel=kernel).resolved()
-    few = patches.inducing._replace(n_inducing=None)
-    plan = plan_patches(basis, whole.settings, "dtc", (few,), resources)
+    choice = patches.inducing._replace(n_inducing=None)
+    plan = plan_patches(
+        basis, whole.settings, "dtc", (choice,), resources, is_outline=is_outline
+    )
     report = {
         "part_weights": (1.0, *(0.0 for _ in others)),
         "part_names": tuple(choice.name for choice in whole.choices),
         "part_costs": tuple(choice.cost for choice in whole.choices),
         "is_mirrored": is_mirrored,
     }
-    return replace(plan, solver=Cholesky()), report
+    stages = (*judging, *plan.stages)
+    return replace(plan, solver=Cholesky(), stages=stages), report
+
+
+def _judging_patches(whole: PartsFit, indices: NDArray[np.intp]) -> PartsFit:
+    """Return the fit of patches to the images that judge, at these indices."""
+    return replace(
+        whole,
+        images=whole.images.take(indices),
+        choices=whole.choices[:1],
+        shares=np.ones(1),
+        keeps_left_out=False,
+    )
 
 
 def _mirrors_patches(
@@ -219,13 +249,7 @@ def _mirrors_patches(
         return whole.mirrors[0]
     n = whole.images.n_samples
     indices = judged_images(problem, resources)
-    judging = replace(
-        whole,
-        images=whole.images.take(indices),
-        choices=whole.choices[:1],
-        shares=np.ones(1),
-        keeps_left_out=False,
-    )
+    judging = _judging_patches(whole, indices)
     if missing_memory(judging.size, resources):
         return False
     few = problem.take(indices, is_precomputed=False)

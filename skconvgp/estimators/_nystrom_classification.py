@@ -5,6 +5,7 @@ from typing import Any, Self
 from numpy.typing import ArrayLike, NDArray
 
 from skconvgp.estimators._classifier import GPClassifier
+from skconvgp.estimators._fitting import FitData, PlannedFit
 from skconvgp.estimators._growing import first_classes
 from skconvgp.estimators._nystrom import plan_landmark_fit
 from skconvgp.estimators._public_fit import public_fit
@@ -185,6 +186,8 @@ class NystromCompletedGP(GPClassifier):
     True
     """
 
+    _keeps_rows = False
+
     def __init__(
         self,
         kernel: object = None,
@@ -301,7 +304,15 @@ class NystromCompletedGP(GPClassifier):
         classes: NDArray[Any] | None = None,
         groups: ArrayLike | None = None,
     ) -> Self:
-        data = self._read_labels(
-            X, y, sample_weight, classes, groups=groups, keeps_rows=False
-        )
-        return self._fit_as(plan_landmark_fit(data, self._label_models))
+        data = self._read_labels(X, y, sample_weight, classes, groups=groups)
+        return self._fit_as(self._planned(data))
+
+    def _planned(
+        self,
+        data: FitData,
+        *,
+        is_first: bool = False,  # noqa: ARG002  (others can follow any fit)
+        is_outline: bool = False,  # noqa: ARG002  (nothing is done before)
+    ) -> PlannedFit:
+        """Plan a fit, to which samples may be added, or the outline of a plan."""
+        return plan_landmark_fit(data, self._label_models)

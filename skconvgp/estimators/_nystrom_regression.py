@@ -4,6 +4,7 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
+from skconvgp.estimators._fitting import FitData, PlannedFit
 from skconvgp.estimators._nystrom import plan_landmark_fit
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._regressor import GPRegressor
@@ -165,6 +166,8 @@ class NystromCompletedGPRegressor(GPRegressor):
     True
     """
 
+    _keeps_rows = False
+
     def __init__(
         self,
         kernel: object = None,
@@ -232,8 +235,18 @@ class NystromCompletedGPRegressor(GPRegressor):
         self : object
             The fitted estimator.
         """
-        data = self._read_targets(X, y, sample_weight, groups=groups, keeps_rows=False)
-        return self._fit_as(plan_landmark_fit(data))
+        data = self._read_targets(X, y, sample_weight, groups=groups)
+        return self._fit_as(self._planned(data))
+
+    def _planned(
+        self,
+        data: FitData,
+        *,
+        is_first: bool = False,  # noqa: ARG002  (others can follow any fit)
+        is_outline: bool = False,  # noqa: ARG002  (nothing is done before)
+    ) -> PlannedFit:
+        """Plan a fit, to which samples may be added, or the outline of a plan."""
+        return plan_landmark_fit(data)
 
     @public_fit
     def partial_fit(

@@ -10,6 +10,7 @@ from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._classifier import GPClassifier
 from skconvgp.estimators._doors import process_of
+from skconvgp.estimators._fitting import FitData, PlannedFit
 from skconvgp.estimators._for_prediction import kept_of_labels, with_attributes
 from skconvgp.estimators._growing import first_classes
 from skconvgp.estimators._patch_terms import patches_of_terms, places_of_terms
@@ -266,6 +267,8 @@ class PatchGPClassifier(GPClassifier):
     _default_kernel = PatchKernel
     _has_variational = True
 
+    _keeps_rows = False
+
     def __init__(
         self,
         kernel: object = None,
@@ -403,12 +406,20 @@ class PatchGPClassifier(GPClassifier):
         classes: NDArray[Any] | None = None,
         groups: ArrayLike | None = None,
     ) -> Self:
-        data = self._read_labels(
-            X, y, sample_weight, classes, groups=groups, keeps_rows=False
-        )
+        data = self._read_labels(X, y, sample_weight, classes, groups=groups)
+        return self._fit_as(self._planned(data))
+
+    def _planned(
+        self,
+        data: FitData,
+        *,
+        is_first: bool = False,  # noqa: ARG002  (others can follow any fit)
+        is_outline: bool = False,
+    ) -> PlannedFit:
+        """Plan a fit, to which samples may be added, or the outline of a plan."""
         n_classes = len(self.classes_)
         variational = read_variational(data.settings, self.likelihood_, n_classes)
-        return self._fit_as(plan_patch_fit(data, variational))
+        return plan_patch_fit(data, variational, is_outline=is_outline)
 
     @public
     def for_prediction(self) -> Self:

@@ -9,6 +9,8 @@ from skconvgp.estimators._searches import (
     require_free,
     require_plain,
     require_samples,
+    search_stage,
+    usual_steps,
     warn_of_bounds,
     warn_of_result,
     watch_steps,
@@ -54,6 +56,20 @@ def learn_patches(
     ended.pop(NOISE_LABEL, None)  # the noise of all images is chosen again
     warn_of_bounds(settings.owner, ended)
     return replace(basis, kernel=learned.kernel), learned.choices, result
+
+
+def stages_of_search(
+    settings: GPSettings,
+    problem: Problem,
+    basis: KernelBasis,
+    choices: tuple[TermChoice, ...],
+) -> list[Stage]:
+    """Return the stages of the search that `learn_patches` would make."""
+    search, n = _search(settings, problem, basis, choices), basis.n_samples
+    if search is None:
+        return []
+    of_fit, n_learned = Stage(FEATURES, n, IMAGES), min(n, LEARNING_IMAGES)
+    return [search_stage(usual_steps(search.optimizer), n_learned, of_fit)]
 
 
 def _search(

@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._doors import process_of
+from skconvgp.estimators._fitting import FitData, PlannedFit
 from skconvgp.estimators._patch_terms import patches_of_terms, places_of_terms
 from skconvgp.estimators._patches import (
     bound_of,
@@ -199,6 +200,8 @@ class PatchGPRegressor(GPRegressor):
 
     _default_kernel = PatchKernel
 
+    _keeps_rows = False
+
     def __init__(
         self,
         kernel: object = None,
@@ -268,8 +271,18 @@ class PatchGPRegressor(GPRegressor):
         self : object
             The fitted estimator.
         """
-        data = self._read_targets(X, y, sample_weight, groups=groups, keeps_rows=False)
-        return self._fit_as(plan_patch_fit(data))
+        data = self._read_targets(X, y, sample_weight, groups=groups)
+        return self._fit_as(self._planned(data))
+
+    def _planned(
+        self,
+        data: FitData,
+        *,
+        is_first: bool = False,  # noqa: ARG002  (others can follow any fit)
+        is_outline: bool = False,
+    ) -> PlannedFit:
+        """Plan a fit, to which samples may be added, or the outline of a plan."""
+        return plan_patch_fit(data, is_outline=is_outline)
 
     @public_fit
     def partial_fit(

@@ -7,7 +7,7 @@ from typing import Any
 from skconvgp._protocols import VariationalLikelihood
 from skconvgp.estimators._fitting import FitData, PlannedFit
 from skconvgp.estimators._growing import NO_CLOSED_FORM
-from skconvgp.estimators._patch_learning import learn_patches
+from skconvgp.estimators._patch_learning import learn_patches, stages_of_search
 from skconvgp.estimators._patch_terms import read_terms, refuse_kernel
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._resources import EstimatorResources
@@ -27,6 +27,7 @@ from skconvgp.processes import (
     NOT_KEPT,
     LabelModel,
     NoisyModel,
+    Stage,
     Steps,
     Variational,
     plan_patches,
@@ -46,10 +47,16 @@ def bound_of(process: Any) -> float:
     return float(process.bound)
 
 
-def plan_patch_fit(data: FitData, variational: Variational | None = None) -> PlannedFit:
+def plan_patch_fit(
+    data: FitData,
+    variational: Variational | None = None,
+    *,
+    is_outline: bool = False,
+) -> PlannedFit:
     """Plan a fit through inducing patches, which are chosen here.
 
-    Models of labels that have no targets are refused.
+    Models of labels that have no targets are refused. An outline is not carried out:
+    nothing is learned, and patches are drawn.
     """
     settings, problem, samples = data.settings, data.problem, data.samples
     noisy = tuple(require_targets(model) for model in data.models)
@@ -63,11 +70,25 @@ def plan_patch_fit(data: FitData, variational: Variational | None = None) -> Pla
     if noisy:
         require_added_noise(repr(noisy[0].likelihood), used.noise)
         require_two_levels(noisy, problem)
-    basis, choices, search = learn_patches(settings, problem, basis, choices)
+    search, before = None, list[Stage]()
+    if is_outline:
+        before = stages_of_search(settings, problem, basis, choices)
+    else:
+        basis, choices, search = learn_patches(settings, problem, basis, choices)
     variance = _variance_of(settings, variational)
-    plan = plan_patches(basis, used, variance, choices, resources, variational, noisy)
-    warn_of_blindness(basis.kernel, basis.images())
-    return PlannedFit(data, plan, resources, reason, search)
+    plan = plan_patches(
+        basis,
+        used,
+        variance,
+        choices,
+        resources,
+        variational,
+        noisy,
+        is_outline=is_outline,
+    )
+    if not is_outline:
+        warn_of_blindness(basis.kernel, basis.images())
+    return PlannedFit(data, plan, resources, reason, search, before=tuple(before))
 
 
 def require_targets(model: LabelModel) -> NoisyModel:

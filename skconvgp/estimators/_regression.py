@@ -4,7 +4,7 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
-from skconvgp.estimators._fitting import plan_process_fit
+from skconvgp.estimators._fitting import FitData, PlannedFit, plan_process_fit
 from skconvgp.estimators._growing import only_with_features
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._regressor import GPRegressor
@@ -279,9 +279,18 @@ class ConvNetGPRegressor(GPRegressor):
             The fitted estimator.
         """
         data = self._read_targets(X, y, sample_weight, groups=groups)
-        return self._fit_as(
-            plan_process_fit(data, data.settings.parts(keeps_left_out=True))
-        )
+        return self._fit_as(self._planned(data))
+
+    def _planned(
+        self,
+        data: FitData,
+        *,
+        is_first: bool = False,  # noqa: ARG002  (others can follow any fit)
+        is_outline: bool = False,
+    ) -> PlannedFit:
+        """Plan a fit, to which samples may be added, or the outline of a plan."""
+        parts = data.settings.parts(keeps_left_out=True)
+        return plan_process_fit(data, parts, is_outline=is_outline)
 
     @only_with_features
     @public_fit

@@ -331,7 +331,7 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         sample_weight: ArrayLike | None,
         *,
         groups: ArrayLike | None = None,
-        keeps_rows: bool = True,
+        is_outline: bool = False,
     ) -> FitData:
         """Return what a fit reads: targets of one or several outputs, scaled.
 
@@ -339,8 +339,8 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         ----------
         X, y, sample_weight, groups : array-like
             As in `fit`.
-        keeps_rows : bool, default=True
-            Whether a fitted model keeps all training inputs.
+        is_outline : bool, default=False
+            Whether nothing will be fitted, so that no inputs need be kept.
         """
         settings = GPSettings.of(self)
         is_scaled = settings.read("normalize_y", as_flag)
@@ -351,7 +351,7 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
             y,
             sample_weight,
             groups=groups,
-            keeps_rows=keeps_rows,
+            keeps_rows=self._keeps_rows and not is_outline,
             multi_output=True,
             y_numeric=True,
         )

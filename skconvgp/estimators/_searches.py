@@ -54,6 +54,7 @@ from skconvgp.processes import (
 # compiled code. Sums of a few networks that flatten their maps have less.
 FEW_DISPLACEMENTS = 4
 USUAL_STEPS = 100  # of a search that has not told how many it may take
+EARLY = 4  # the share of its steps after which one with a tolerance ends, about
 SLOPES = 3  # times the time of covariances, that of their derivatives, about
 # Remedies if a search ends at a bound of the noise or of the amplitude.
 REMEDIES = {
@@ -122,7 +123,7 @@ def watch_steps(
     show = progress(SEARCH, unit=STEPS, is_fit=True)
 
     def stages(n_steps: int) -> list[Stage]:
-        search = of_fit._replace(name=SEARCH, amount=SLOPES * of_step * n_steps)
+        search = search_stage(n_steps, of_step, of_fit)
         return [search, of_fit, Stage(NOISE), Stage(SOLVING)]
 
     progress.expect(of_fit, *stages(USUAL_STEPS))  # it may begin with a fit
@@ -134,6 +135,17 @@ def watch_steps(
         return watch(step)
 
     return watch_step
+
+
+def search_stage(n_steps: int, of_step: float, of_fit: Stage) -> Stage:
+    """Return the stage of a search; the other parameters are as in `watch_steps`."""
+    return of_fit._replace(name=SEARCH, amount=SLOPES * of_step * n_steps)
+
+
+def usual_steps(optimizer: object) -> int:
+    """Return how many steps a search takes, about, before it has begun."""
+    most = int(getattr(optimizer, "max_iter", USUAL_STEPS))
+    return -(-most // EARLY) if hasattr(optimizer, "tolerance") else most
 
 
 def flow_search(

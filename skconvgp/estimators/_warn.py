@@ -110,6 +110,13 @@ def warnings_concern(part: str, told: tuple[type[Warning], ...] = ()) -> Iterato
 
 
 @contextmanager
+def without_warnings() -> Iterator[None]:
+    """Give no warnings: they would be of samples that are made up."""
+    with _holding([]):
+        yield
+
+
+@contextmanager
 def _holding(held_back: list[Warned]) -> Iterator[None]:
     """Hold back the warnings within."""
     token = HELD_BACK.set(held_back)

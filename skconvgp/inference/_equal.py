@@ -159,6 +159,11 @@ class EqualInputs:
         last = torch.full_like(indices[: self.n_inputs], len(self.of))
         return last.scatter_reduce(0, self.of, indices, "amin")
 
+    def most_samples(self, n_inputs: int) -> int:
+        """Return how many samples so many different inputs have at most."""
+        counts = self.of.bincount().sort(descending=True).values
+        return int(counts[:n_inputs].sum())
+
     def counts(self) -> Tensor:
         """Return, for each sample (n,), the number of samples with its input."""
         return self.of.bincount()[self.of]

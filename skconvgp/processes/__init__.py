@@ -15,17 +15,21 @@ from skconvgp.processes._facts import (
     Unsolved,
 )
 from skconvgp.processes._plan import (
+    EXACT,
     GRAM_COPIES,
+    ITERATIVE,
     Fitted,
     FittedProcess,
+    Parts,
     Plan,
     Route,
+    in_precision,
     iterative_route,
     missing_memory,
     placement_of_fit,
     prepare_fit,
 )
-from skconvgp.processes._planner import Parts, Planner
+from skconvgp.processes._planner import Planner
 from skconvgp.processes._problem import (
     Latent,
     Model,
@@ -49,9 +53,11 @@ from skconvgp.processes._run import (
     FEATURES,
     FLOPS,
     IMAGES,
+    MILLISECONDS,
     NOISE,
     PAIRS,
     SOLVING,
+    VARIANCES,
     Resources,
     Run,
     Stage,
@@ -71,6 +77,7 @@ from skconvgp.processes.basis._inducing import (
     INDUCING,
     Inducing,
     InducingSet,
+    flops_of_choice,
     place_locations,
 )
 from skconvgp.processes.basis._inducing_sum import (
@@ -135,16 +142,20 @@ from skconvgp.processes.posterior._solved import Solved, SolvedLeftOut
 
 __all__ = [
     "COVARIANCES",
+    "EXACT",
     "FEATURES",
     "FLOPS",
     "GRAM_COPIES",
     "IMAGES",
     "INDUCING",
+    "ITERATIVE",
     "LEAST_NOISE",
+    "MILLISECONDS",
     "NOISE",
     "NOT_KEPT",
     "PAIRS",
     "SOLVING",
+    "VARIANCES",
     "Basis",
     "BoundMoving",
     "Clipped",
@@ -235,8 +246,10 @@ __all__ = [
     "expand",
     "expanded",
     "extend_process",
+    "flops_of_choice",
     "fold",
     "for_prediction",
+    "in_precision",
     "iterative_route",
     "judged_images",
     "knows_class",

@@ -8,14 +8,21 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from skconvgp._protocols import IterativeSolver, Solver
+from skconvgp._protocols import (
+    Completion,
+    Expansion,
+    IterativeSolver,
+    Localization,
+    Solver,
+)
+from skconvgp.completion import CoarseKernel, SubsetOfData
 from skconvgp.engine import (
     Placement,
     Size,
@@ -27,10 +34,17 @@ from skconvgp.engine import (
 from skconvgp.inference import noise_grid
 from skconvgp.processes._problem import Problem, Record
 from skconvgp.processes._process import Process
-from skconvgp.processes._run import SMALLER_MATRIX, Resources, Run, run_of_fit
+from skconvgp.processes._run import (
+    SMALLER_MATRIX,
+    Resources,
+    Run,
+    Stage,
+    run_of_fit,
+)
 from skconvgp.processes.basis._plain import PlainBasis
+from skconvgp.processes.fits._label_models import LabelModel
 from skconvgp.processes.posterior._neighbors import NeighborProcess
-from skconvgp.solvers import ConjugateGradient, RefinedCholesky
+from skconvgp.solvers import Cholesky, ConjugateGradient, RefinedCholesky
 
 HOST = torch.device("cpu")
 # Matrices of the size of the Gram matrix that a fit holds at once.
@@ -45,6 +59,10 @@ BLOCK_COPIES = len(noise_grid(torch.float64)) + 5
 # Columns of the preconditioner beside a matrix that nearly fills the memory, at most
 # one for ten samples. It takes 2 GiB beside the matrix of 60 000 samples.
 FALLBACK_RANK, FALLBACK_SHARE = 500, 10
+# Ways to fit.
+EXACT, ITERATIVE, SUBSET = "exact", "iterative", "a subset of the samples"
+COMPLETION, LANDMARKS, FEATURES = "completion", "landmarks", "random features"
+PATCHES, NEIGHBORS = "patches", "nearest neighbours"
 
 
 FittedProcess: TypeAlias = Process | NeighborProcess
@@ -78,6 +96,10 @@ class Plan:
     remedy: str = SMALLER_MATRIX  # if memory is missing
     user: str = ""  # of the memory; by default a fit to the samples
     dtype: torch.dtype | None = None  # of the numbers; None: that of solves
+    way: str = EXACT  # of fitting
+    stages: tuple[Stage, ...] = ()  # of the fit
+    # Fields of the report of a fit that are known before it.
+    known: dict[str, Any] = field(default_factory=dict)
 
     def fit(self, problem: Problem, resources: Resources) -> tuple[Fitted, Run]:
         """Return the fitted process, and the run that computed it."""
@@ -97,9 +119,13 @@ class Plan:
     def _prepare(
         self, needed: int, placement: Placement, resources: Resources
     ) -> tuple[Run, Any]:
-        own = self.remedy, self.user
-        run = run_of_fit(self.n, needed, placement, resources, *own)
+        run = self.run(needed, placement, resources)
         return run, in_precision(self.basis, resources, run)
+
+    def run(self, needed: int, placement: Placement, resources: Resources) -> Run:
+        """Return the run; raise if `needed` bytes are not free."""
+        own = self.remedy, self.user
+        return run_of_fit(self.n, needed, placement, resources, *own)
 
     def placement(self, resources: Resources) -> tuple[Placement, int]:
         """Return where to fit, and the bytes that a fit holds there at once."""
@@ -148,6 +174,53 @@ def placement_of_fit(
     return placement, size.on_gpu * itemsize
 
 
+Strategy: TypeAlias = (
+    Completion | Expansion | SubsetOfData | CoarseKernel | Localization | None
+)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Parts from which a process is made.
+
+    Parameters
+    ----------
+    solver : Solver
+        Solves with a Gram matrix.
+    solver_setting : object
+        The setting of the user, for messages.
+    completion : object or None
+        Part that completes or replaces the Gram matrix.
+    fraction : float
+        Share of its distinct entries that may be evaluated.
+    models_of : callable
+        Returns the candidate models of the labels of a problem; none if all targets
+        share one noise variance.
+    keeps_left_out : bool
+        Whether leave-one-out values are used after the fit.
+    """
+
+    solver: Solver[Any]
+    solver_setting: object
+    completion: Strategy
+    fraction: float
+    models_of: Callable[[Problem], list[LabelModel]]
+    keeps_left_out: bool
+
+    @property
+    def is_auto(self) -> bool:
+        """Whether an iterative solver may replace the direct one."""
+        return isinstance(self.solver_setting, str) and self.solver_setting == "auto"
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether the solver is `Cholesky`, so that smaller matrices may be factored.
+
+        Processes of features and of neighbours factor these, not the Gram matrix.
+        """
+        return type(self.solver) is Cholesky
+
+
 @dataclass(frozen=True)
 class Route:
     """Solver of an exact process, and the memory it needs."""
@@ -160,6 +233,20 @@ class Route:
     # and the solver with which to go on if there is no factor in that precision.
     is_single: bool = False
     fallback: ConjugateGradient | None = None
+
+    @property
+    def way(self) -> str:
+        """The way to fit."""
+        return ITERATIVE if isinstance(self.solver, IterativeSolver) else EXACT
+
+    @property
+    def known(self) -> dict[str, Any]:
+        """Fields of the report of a fit that are known before it."""
+        return {
+            "solver": type(self.solver).__name__,
+            "solver_reason": self.reason,
+            "is_gram_held": self.is_held,
+        }
 
 
 def route_of(

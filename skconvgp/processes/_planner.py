@@ -7,10 +7,9 @@ missing.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from torch import Generator
@@ -19,11 +18,30 @@ from skconvgp._protocols import Completion, Expansion, Localization, Solver
 from skconvgp.completion import CoarseKernel, SubsetOfData
 from skconvgp.engine import Size
 from skconvgp.exceptions import TileMemoryError
-from skconvgp.processes._plan import Fit, Fitted, Plan, Route, missing_memory, route_of
+from skconvgp.processes._plan import (
+    COMPLETION,
+    FEATURES,
+    NEIGHBORS,
+    SUBSET,
+    Fit,
+    Fitted,
+    Parts,
+    Plan,
+    Route,
+    missing_memory,
+    route_of,
+)
 from skconvgp.processes._problem import Problem, Record, Settings
 from skconvgp.processes._process import Process
-from skconvgp.processes._run import SMALLER_MATRIX, Resources, Run
+from skconvgp.processes._run import (
+    COVARIANCES,
+    SMALLER_MATRIX,
+    Resources,
+    Run,
+    Stage,
+)
 from skconvgp.processes.basis._coarse import coarsened
+from skconvgp.processes.basis._completed import completion_stages, n_evaluated
 from skconvgp.processes.basis._expansion import expand
 from skconvgp.processes.basis._plain import PlainBasis
 from skconvgp.processes.fits._coded_choice import (
@@ -31,7 +49,7 @@ from skconvgp.processes.fits._coded_choice import (
     follow_labels,
     values_of_classes,
 )
-from skconvgp.processes.fits._exact import fit_exact
+from skconvgp.processes.fits._exact import exact_stages, fit_exact
 from skconvgp.processes.fits._fits import (
     MatrixFit,
     fit_completed,
@@ -42,61 +60,14 @@ from skconvgp.processes.fits._fits import (
 )
 from skconvgp.processes.fits._held_rows import FEATURE_COPIES, FEWER_FEATURES
 from skconvgp.processes.fits._label_models import LabelModel
-from skconvgp.processes.fits._labels import KEPT_COPIES, fit_labelled
+from skconvgp.processes.fits._labels import fit_labelled, label_size, label_stages
 from skconvgp.processes.fits._requirements import (
     require_added_noise,
     require_common_noise,
 )
-from skconvgp.processes.fits._sums import fit_features
+from skconvgp.processes.fits._sums import feature_stages, fit_features
 from skconvgp.processes.posterior._neighbor_solver import is_weighted
-from skconvgp.processes.posterior._neighbors import LOCAL_COPIES
-from skconvgp.solvers import Cholesky
-
-Strategy: TypeAlias = (
-    Completion | Expansion | SubsetOfData | CoarseKernel | Localization | None
-)
-
-
-@dataclass(frozen=True)
-class Parts:
-    """Parts from which a process is made.
-
-    Parameters
-    ----------
-    solver : Solver
-        Solves with a Gram matrix.
-    solver_setting : object
-        The setting of the user, for messages.
-    completion : object or None
-        Part that completes or replaces the Gram matrix.
-    fraction : float
-        Share of its distinct entries that may be evaluated.
-    models_of : callable
-        Returns the candidate models of the labels of a problem; none if all targets
-        share one noise variance.
-    keeps_left_out : bool
-        Whether leave-one-out values are used after the fit.
-    """
-
-    solver: Solver[Any]
-    solver_setting: object
-    completion: Strategy
-    fraction: float
-    models_of: Callable[[Problem], list[LabelModel]]
-    keeps_left_out: bool
-
-    @property
-    def is_auto(self) -> bool:
-        """Whether an iterative solver may replace the direct one."""
-        return isinstance(self.solver_setting, str) and self.solver_setting == "auto"
-
-    @property
-    def is_direct(self) -> bool:
-        """Whether the solver is `Cholesky`, so that smaller matrices may be factored.
-
-        Processes of features and of neighbours factor these, not the Gram matrix.
-        """
-        return type(self.solver) is Cholesky
+from skconvgp.processes.posterior._neighbors import LOCAL_COPIES, neighbor_stages
 
 
 @dataclass(frozen=True)
@@ -144,10 +115,23 @@ class Planner:
         solver: Solver[Any] | None = None,
         basis: PlainBasis | None = None,
         remedy: str = SMALLER_MATRIX,
+        **known: Any,
     ) -> Plan:
         """Return a plan, by default for the samples and the solver of the user."""
         basis, solver = basis or self.basis, solver or self.parts.solver
-        return Plan(basis.n_samples, size, fit_at, basis, solver, remedy)
+        return Plan(basis.n_samples, size, fit_at, basis, solver, remedy, **known)
+
+    def _routed(
+        self,
+        route: Route,
+        fit_at: Fit,
+        stages: tuple[Stage, ...],
+        basis: PlainBasis | None,
+        way: str,
+    ) -> Plan:
+        """Return a plan of a fit by a Gram matrix."""
+        more: dict[str, Any] = {"way": way, "stages": stages, "known": route.known}
+        return self._plan(route.size, fit_at, route.solver, basis, **more)
 
     def _plan_whole(
         self,
@@ -158,8 +142,8 @@ class Planner:
     ) -> Plan:
         """Return the plan for the whole Gram matrix, by default of the samples."""
         n, n_versions = self.basis.n_samples, problem.n_versions
-        route, fit = self._dense(models, settings, n, n_versions)
-        return self._plan(route.size, partial(_fit_all, fit), route.solver, basis)
+        route, fit, stages = self._dense(models, settings, n, n_versions)
+        return self._routed(route, partial(_fit_all, fit), stages, basis, route.way)
 
     def affords_choice(self, problem: Problem, most: int) -> bool:
         """Return whether choosing the noise costs at most as much as the fit itself.
@@ -178,7 +162,7 @@ class Planner:
                 pass  # the matrix of all samples
             case SubsetOfData() as selection:
                 count = selection.count(count, self.parts.fraction)
-                n = _most_samples(problem, count)
+                n = problem.inputs.most_samples(count)
             case Completion() | Expansion() | Localization():
                 return True
         if count > most or not self.parts.is_direct:
@@ -203,12 +187,12 @@ class Planner:
 
     def _dense(
         self, models: list[LabelModel], settings: Settings, n: int, n_versions: int = 1
-    ) -> tuple[Route, MatrixFit]:
-        """Return the route of n rows, and the function that fits them."""
+    ) -> tuple[Route, MatrixFit, tuple[Stage, ...]]:
+        """Return the route of n rows, the function that fits them, and its stages."""
         if models:
-            size = _label_size(models, n, 0)
+            size = label_size(models, n, 0)
             route = Route(self.parts.solver, size, is_held=True, reason="")
-            return route, self._label_fit(settings)
+            return route, self._label_fit(settings), label_stages(models, n)
         is_selecting = isinstance(settings.noise, str)
         noise = 0.0 if is_selecting else settings.added_noise
         route = self.route(
@@ -216,7 +200,8 @@ class Planner:
         )
         keeps = self.parts.keeps_left_out
         fit = partial(fit_exact, settings=settings, route=route, keeps_left_out=keeps)
-        return route, fit
+        stages = exact_stages(n, settings, route, keeps=keeps)
+        return route, fit, stages
 
     def _label_fit(self, settings: Settings) -> partial[tuple[Process, Record]]:
         return partial(fit_labelled, models_of=self.parts.models_of, settings=settings)
@@ -229,11 +214,12 @@ class Planner:
         settings: Settings,
     ) -> Plan:
         m = selection.count(problem.inputs.n_inputs, self.parts.fraction)
-        route, fit = self._dense(models, settings, _most_samples(problem, m))
+        n = problem.inputs.most_samples(m)
+        route, fit, stages = self._dense(models, settings, n)
         fit_at = partial(
             fit_selected, selection, m, fit, self.parts.fraction, self.resources
         )
-        return self._plan(route.size, fit_at, route.solver)
+        return self._routed(route, fit_at, stages, None, SUBSET)
 
     def _by_features(
         self,
@@ -271,7 +257,7 @@ class Planner:
         n = self.basis.n_samples
         has_few = columns_pay(len(problem.scale), n_features, n)
         if not (has_few and follow_labels(models, problem)):
-            return _label_size(models, n, held), self._label_fit(settings)
+            return label_size(models, n, held), self._label_fit(settings)
         held += values_of_classes(models, problem, n_features)
         fit = partial(fit_features, models_of=self.parts.models_of, **options)
         return Size(held, 0, held), fit
@@ -292,7 +278,12 @@ class Planner:
         fit_at = partial(
             fit_completed, completion, fit, self.parts.fraction, self.resources
         )
-        return self._plan(size, fit_at, remedy=FEWER_FEATURES)
+        stages = completion_stages(
+            problem.inputs.n_inputs, completion, self.parts.fraction
+        )
+        return self._plan(
+            size, fit_at, remedy=FEWER_FEATURES, way=COMPLETION, stages=stages
+        )
 
     def _plan_expanded(
         self,
@@ -312,12 +303,15 @@ class Planner:
         generator = self.resources.generator
         basis = expand(expansion, samples, generator(), FEATURE_COPIES)
         n, r = self.basis.n_samples, basis.n_samples
-        held = FEATURE_COPIES * (n + r) * r
+        held = FEATURE_COPIES * (n + r) * r + isinstance(settings.noise, str) * n * r
         # Features do not cover a variance that could be missing.
         options = settings, "sor", held, r, generator()
         size, fit = self._by_features(models, problem, *options)
         fit_at = partial(fit_expanded, basis, fit)
-        return self._plan(size, fit_at, remedy=FEWER_FEATURES)
+        stages = feature_stages(n, r, settings, basis)
+        return self._plan(
+            size, fit_at, remedy=FEWER_FEATURES, way=FEATURES, stages=stages
+        )
 
     def _plan_local(self, localization: Localization, settings: Settings) -> Plan:
         if not self.parts.is_direct:
@@ -337,9 +331,12 @@ class Planner:
                 "precomputed matrix does not give: use weights='uniform', or a kernel "
                 "object."
             )
-        held = LOCAL_COPIES * localization.count(self.basis.n_samples) ** 2
+        n = self.basis.n_samples
+        k = localization.count(n)
+        held = LOCAL_COPIES * k**2
         fit_at = partial(fit_local, localization, settings, self.resources)
-        return self._plan(Size(held, held, 0), fit_at)
+        stages = neighbor_stages(n, k)
+        return self._plan(Size(held, held, 0), fit_at, way=NEIGHBORS, stages=stages)
 
     def _plan_coarse(
         self,
@@ -353,7 +350,7 @@ class Planner:
         if added is None:
             return self._plan_whole(models, problem, settings, coarse)
         n = self.basis.n_samples
-        route, fit = self._dense(models, settings, n, problem.n_versions)
+        route, fit, stages = self._dense(models, settings, n, problem.n_versions)
         if not route.is_held or route.is_single:
             asked = f"solver={self.parts.solver_setting!r}"
             raise TileMemoryError(
@@ -367,7 +364,10 @@ class Planner:
         fit_at = partial(
             fit_sum, coarsening, exact, fit, self.parts.fraction, self.resources
         )
-        return self._plan(size, fit_at, route.solver, basis=coarse)
+        count = n_evaluated(problem.inputs.n_inputs, added, self.parts.fraction)
+        stages = Stage(COVARIANCES, count, of=exact), *stages
+        route = replace(route, size=size)
+        return self._routed(route, fit_at, stages, coarse, COMPLETION)
 
     def _require_direct(self, strategy: Completion | Expansion) -> None:
         """Raise if a solver is asked for that does not solve through features."""
@@ -391,17 +391,3 @@ class Planner:
 def _fit_all(fit: MatrixFit, problem: Problem, basis: PlainBasis, run: Run) -> Fitted:
     """Fit to all samples."""
     return Fitted(*fit(problem, basis, run), np.arange(problem.n_samples))
-
-
-def _most_samples(problem: Problem, n_inputs: int) -> int:
-    """Return how many samples so many different inputs have at most."""
-    counts = problem.inputs.of.bincount().sort(descending=True).values
-    return int(counts[:n_inputs].sum())
-
-
-def _label_size(models: list[LabelModel], n: int, extra: int) -> Size:
-    """Return the numbers that a fit to n labels holds at once, plus `extra`."""
-    copies = max(model.n_copies() for model in models)
-    copies += KEPT_COPIES if len(models) > 1 else 0
-    held = copies * n**2 + extra
-    return Size(held, held, held)

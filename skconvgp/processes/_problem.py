@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from skconvgp._tensors import integers
+from skconvgp._tensors import int_range, integers
 from skconvgp._typing import FloatArray
 from skconvgp.engine import rows_to_tensor, slices, to_numpy, to_tensor
 from skconvgp.inference import EqualInputs, informative, mean_variance
@@ -56,6 +56,13 @@ class Problem:
         if self.groups is None:
             return inputs
         return inputs.with_groups(rows_to_tensor(self.groups))
+
+    def with_different_rows(self) -> Self:
+        """Return the problem, of which it is known that no two rows are equal."""
+        known = replace(self)
+        order = int_range(len(self.rows))
+        vars(known)["inputs"] = EqualInputs(order, self.n_versions)
+        return known
 
     @property
     def n_samples(self) -> int:

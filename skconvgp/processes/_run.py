@@ -31,6 +31,7 @@ SMALLER_MATRIX = (
 # Names of stages.
 COVARIANCES, FEATURES, NOISE, SOLVING = "covariances", "features", "noise", "solving"
 PAIRS, IMAGES, FLOPS = "pairs", "images", "flops"  # what stages count
+MILLISECONDS, VARIANCES = "milliseconds of a core", "variances of images"
 # Operations of LAPACK for n^3, as operations of a product of matrices that take as
 # long: 1 to 1.2 and 5 to 11 for n of 1000 to 2000.
 FACTOR, INVERSE, EIGEN = 1.0, 1.2, 10.0
@@ -42,6 +43,10 @@ class Stage(NamedTuple):
     name: str
     amount: float = 0.0  # of the unit; 0 if it is not known
     unit: str = PAIRS  # stages of a unit take seconds in proportion to their amounts
+    held: int = 0  # numbers that are held at once; 0: as many as by the whole fit
+    # Basis whose pairs or images are counted, or a function that returns it; None for
+    # that of the fit.
+    of: Any = None
 
 
 class ShowProgress(Protocol):

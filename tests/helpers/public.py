@@ -193,6 +193,12 @@ def gradient(estimator, X, y, new):
     return estimator.latent_gradient(new[:2])
 
 
+def plan(estimator, X, y, new):
+    """Return what a plan says that is no measurement."""
+    found = estimator.plan(X, y)
+    return found.n_pairs, found.sample_bytes, len(found.stages)
+
+
 # How each public method is called. A method that is missing here fails a test.
 CALLS: dict[str, Callable[..., object]] = {
     "predict": lambda e, X, y, new: e.predict(new),
@@ -208,6 +214,7 @@ CALLS: dict[str, Callable[..., object]] = {
     "log_marginal_likelihood": lambda e, X, y, new: e.log_marginal_likelihood(),
     "elbo": lambda e, X, y, new: e.elbo(),
     "latent_gradient": gradient,
+    "plan": plan,
     "transform": lambda e, X, y, new: e.transform(new),
     "staged_transform": lambda e, X, y, new: list(e.staged_transform(new)),
     "inverse_transform": lambda e, X, y, new: e.inverse_transform(e.transform(new)),

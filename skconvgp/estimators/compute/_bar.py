@@ -9,7 +9,7 @@ import time
 import torch
 
 from skconvgp._ambient import Call
-from skconvgp._threads import LARGE, threads_for
+from skconvgp.estimators.compute._rates import HOST, speed_of_products
 from skconvgp.processes import FLOPS, Stage
 
 # Seconds between two lines: on a terminal, and elsewhere at first. There they become
@@ -17,8 +17,6 @@ from skconvgp.processes import FLOPS, Stage
 ON_TERMINAL, INTERVAL = 0.2, 2.0
 RARER = 0.05  # of the seconds since the call began
 MOST = 0.99  # share that is shown before the end
-SIDE = 512  # of the matrices whose product tells the speed of algebra
-HOST = torch.device("cpu")
 
 
 class Timetable:
@@ -81,7 +79,7 @@ class Timetable:
     def _speed(self, unit: str) -> tuple[float, float]:
         """Return an amount of a unit and the seconds it takes; zeros if unknown."""
         if unit == FLOPS and unit not in self._taken:
-            self._taken[unit] = _speed_of_products()
+            self._taken[unit] = speed_of_products(torch.float64, HOST)
         return self._taken.get(unit, (0.0, 0.0))
 
     def _seconds(self, stage: Stage, amount: float, seconds: float) -> float:
@@ -218,18 +216,6 @@ class Bar:
         if sys.stderr.isatty():
             return ON_TERMINAL
         return max(INTERVAL, RARER * (self._written - self._begun))
-
-
-def _speed_of_products() -> tuple[float, float]:
-    """Return the operations of a product of matrices, and the seconds it takes."""
-    one = torch.ones((SIDE, SIDE), dtype=torch.float64, device=HOST)
-    seconds = []
-    with threads_for(LARGE):
-        for _ in range(3):  # the first one also starts threads
-            start = time.perf_counter()
-            _ = one @ one
-            seconds.append(time.perf_counter() - start)
-    return 2.0 * SIDE**3, min(seconds)
 
 
 def _clock(seconds: float) -> str:

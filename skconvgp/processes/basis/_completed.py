@@ -97,6 +97,26 @@ def sample_oracle(
     return SampleOracle(oracle, basis.precision(run.config), show, n_allowed, codes)
 
 
+def n_evaluated(n: int, completion: Any, fraction: float) -> int:
+    """Return how many entries of the matrix of n inputs a strategy evaluates, about."""
+    n_landmarks = getattr(completion, "n_landmarks", None)
+    if n_landmarks is not None:
+        return n * min(n, int(n_landmarks))
+    return max(n, int(fraction * entries(n)))
+
+
+def completion_stages(
+    n: int, completion: Any, fraction: float, n_allowed: int = 0
+) -> tuple[Stage, ...]:
+    """Return the stages of a fit to n inputs, by so many entries or a share."""
+    n_allowed = n_allowed or n_evaluated(n, completion, fraction)
+    algebra = 2.0 * n * (n_allowed / n) ** 2  # as for so many columns
+    return (
+        Stage(COVARIANCES, n_allowed),
+        *(Stage(name, algebra, FLOPS) for name in (COMPLETION, NOISE, SOLVING)),
+    )
+
+
 def complete(
     completion: Completion,
     fraction: float,
@@ -114,12 +134,8 @@ def complete(
     """
     start, inputs = clock(run.config.device), problem.inputs
     n = inputs.n_inputs
-    n_allowed = n_allowed or max(n, int(fraction * entries(n)))
-    algebra = 2.0 * n * (n_allowed / n) ** 2  # as for so many columns
-    run.progress.expect(
-        Stage(COVARIANCES, n_allowed),
-        *(Stage(name, algebra, FLOPS) for name in (COMPLETION, NOISE, SOLVING)),
-    )
+    n_allowed = n_allowed or n_evaluated(n, completion, fraction)
+    run.progress.expect(*completion_stages(n, completion, fraction, n_allowed))
     oracle = sample_oracle(problem, basis, run, n_allowed)
     completed = completion.complete(oracle, fraction, generator)
     for name in ("factor", "lift_map"):

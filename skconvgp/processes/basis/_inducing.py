@@ -33,14 +33,18 @@ from skconvgp.processes.basis._patch_features import (
     whitening,
 )
 
+KMEANS = "kmeans"
 LEARNED = "learned"  # they begin as the centres of "kmeans"
-DRAWN = ("kmeans", "uniform", LEARNED)  # so many as are wanted
+DRAWN = (KMEANS, "uniform", LEARNED)  # so many as are wanted
 INDUCING = (*DRAWN, "unique")
 SAMPLED_IMAGES, SAMPLED_PATCHES, LLOYD_ROUNDS = 2000, 20_000, 8
 FEWEST_OF_A_CENTRE = 4  # patches of images that are sampled
 IMAGES_AT_ONCE = 100
 GRAM_COPIES = 3  # of covariances of patches: the matrix, its vectors, workspace
 SHARE_OF_BACKGROUND = 0.02  # of all patches that are equal
+# Operations of products that take as long as the smallest of the distances to a centre,
+# beside the distance, and as patches of an image that are normalized.
+OF_A_DISTANCE, OF_A_PATCH = 60.0, 1e6
 SPACING = 1.4  # of places, in location lengthscales
 FEWEST_PLACES, MOST_PLACES = 3, 7  # along a side
 
@@ -287,6 +291,18 @@ def choose_patches(
     if has_background:
         chosen = np.vstack([chosen, different[common]])
     return torch.from_numpy(np.unique(chosen, axis=0)).reshape(-1, *shape)
+
+
+def flops_of_choice(n_images: int, n_patches: int, n_values: int) -> float:
+    """Return about how many operations it takes to find the centres of patches.
+
+    Patches have so many values. Operations are counted as those of a product of
+    matrices that takes as long.
+    """
+    n_images = min(n_images, SAMPLED_IMAGES)
+    n_sampled = max(SAMPLED_PATCHES, n_patches)
+    each = OF_A_DISTANCE + 2.0 * n_values
+    return (LLOYD_ROUNDS + 1) * n_sampled * n_patches * each + OF_A_PATCH * n_images
 
 
 def _require_squares(patches: NDArray[Any]) -> None:

@@ -23,10 +23,12 @@ from skconvgp.kernels._patches import COLOR_CHANNELS
 from skconvgp.processes.basis._inducing import (
     DRAWN,
     GRAM_COPIES,
+    KMEANS,
     LEARNED,
     Inducing,
     InducingSet,
     choose_patches,
+    flops_of_choice,
     place_locations,
 )
 
@@ -85,6 +87,18 @@ class TermChoice(NamedTuple):
     def learns_patches(self) -> bool:
         """Whether the patches are learned."""
         return isinstance(self.inducing, str) and self.inducing == LEARNED
+
+    def outline(self, n_images: int, channels: int) -> Self:
+        """Return the choice of as many patches from few images, in no time."""
+        if not self.is_searched:
+            return self
+        n_wanted = self.n_wanted(n_images, channels)
+        return self._replace(inducing="uniform", n_inducing=n_wanted)
+
+    @property
+    def is_searched(self) -> bool:
+        """Whether the patches are centres, which take time to find."""
+        return isinstance(self.inducing, str) and self.inducing in (KMEANS, LEARNED)
 
     def n_wanted(self, n_images: int, channels: int) -> int:
         """Return how many patches are drawn from so many images; 0 if none are."""
@@ -219,6 +233,17 @@ def missing_patches(
     ]
     fewer = [f"{m} of {wanted}" for m, wanted in pairs if m < wanted]
     return f"only {' and '.join(fewer)} differ" if fewer else ""
+
+
+def choosing_flops(
+    inducing: Inducing, choices: tuple[TermChoice, ...], n_images: int
+) -> float:
+    """Return about how many operations the choice of patches takes."""
+    return sum(
+        flops_of_choice(n_images, len(term.patches), math.prod(term.patches.shape[1:]))
+        for term, choice in zip(inducing.terms, choices, strict=True)
+        if choice.is_searched
+    )
 
 
 def choose_inducing(

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from skconvgp._protocols import LinkLikelihood, lift
 from skconvgp.engine import (
+    Size,
     freeze,
     to_numpy,
 )
@@ -81,12 +82,7 @@ def fit_labelled(
     start, n = clock(device), len(problem.rows)
     models = models_of(problem)
     if completed is None:
-        is_link = bool(models) and isinstance(models[0].likelihood, LinkLikelihood)
-        n_factors = NEWTON_STEPS if is_link else len(models)
-        solving = FACTOR * n_factors * len(problem.scale) * n**3
-        run.progress.expect(
-            Stage(COVARIANCES, entries(n)), Stage(SOLVING, solving, FLOPS)
-        )
+        run.progress.expect(*label_stages(models, n))
     covariances = _covariances(problem, basis, run, completed)
     gram_seconds += clock(device) - start + (completed.seconds if completed else 0.0)
 
@@ -142,6 +138,25 @@ def fit_labelled(
     report = {"jitter": posterior.jitter, "solver": "Cholesky"}
     seconds = clock(device) - start
     return process, Record(covariances.n_pairs, gram_seconds, seconds, report, facts)
+
+
+def label_stages(models: list[LabelModel], n: int) -> tuple[Stage, ...]:
+    """Return the stages of a fit to n labels."""
+    is_link = bool(models) and isinstance(models[0].likelihood, LinkLikelihood)
+    n_factors = NEWTON_STEPS if is_link else len(models)
+    n_functions = len(models[0].offset) if models else 1
+    return (
+        Stage(COVARIANCES, entries(n), held=n**2),
+        Stage(SOLVING, FACTOR * n_factors * n_functions * n**3, FLOPS),
+    )
+
+
+def label_size(models: list[LabelModel], n: int, extra: int) -> Size:
+    """Return the numbers that a fit to n labels holds at once, plus `extra`."""
+    copies = max(model.n_copies() for model in models)
+    copies += KEPT_COPIES if len(models) > 1 else 0
+    held = copies * n**2 + extra
+    return Size(held, held, held)
 
 
 def _covariances(

@@ -7,9 +7,10 @@ from functools import partial
 from typing import Any
 
 from skconvgp.engine import Size
-from skconvgp.processes._plan import Plan
+from skconvgp.processes._plan import LANDMARKS, Plan
 from skconvgp.processes._problem import Problem, Settings
 from skconvgp.processes._run import Resources
+from skconvgp.processes.basis._completed import completion_stages
 from skconvgp.processes.basis._plain import PlainBasis
 from skconvgp.processes.fits._coded_choice import values_of_classes
 from skconvgp.processes.fits._fits import fit_landmarks
@@ -59,4 +60,8 @@ def plan_landmarks(
         options["models_of"] = models_of
     fit = partial(fit_features, **options)
     fit_at = partial(fit_landmarks, strategy, fit, resources)
-    return Plan(n, Size(held, 0, held), fit_at, basis)
+    m = min(n, strategy.n_landmarks or n)
+    stages = completion_stages(
+        problem.inputs.n_inputs, strategy, 1.0, problem.inputs.n_inputs * m
+    )
+    return Plan(n, Size(held, 0, held), fit_at, basis, way=LANDMARKS, stages=stages)

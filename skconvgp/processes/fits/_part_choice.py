@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -12,13 +13,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor
 
-from skconvgp._tensors import permutation
+from skconvgp._tensors import permutation, uniforms
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.engine import kernel_shape, require_memory, to_numpy
 from skconvgp.kernels import Kernel, PatchKernel
 from skconvgp.kernels._flips import flip
 from skconvgp.processes._problem import first_of_each
-from skconvgp.processes._run import Resources, Run
+from skconvgp.processes._run import MILLISECONDS, PAIRS, Resources, Run, Stage
 from skconvgp.processes.basis._inducing_sum import TermChoice, choose_inducing, terms_of
 from skconvgp.processes.basis._parts import KernelPart, MirroredPart, Part
 from skconvgp.processes.basis._parts_basis import unit_of
@@ -33,6 +34,10 @@ FEW = 32  # images that show which precision a kernel needs
 # Matrices of images that are held at once while they are summed: four of a part of
 # pairs with mirror images, its mean, and the sum.
 SUMMED_COPIES = 6
+# Features of an image in double precision, while they are made of so many.
+MAKING_COPIES, MOST_ROWS = 5, 2048
+COMPARING = "comparing"  # a stage
+FEWEST, MADE_UP = 4, 256  # images that show what a view does, and that time a kernel
 UNKNOWN_COST = 1.0  # milliseconds, of a part that does not tell
 
 
@@ -48,6 +53,11 @@ class PartChoice:
     # Milliseconds of a core for a new image, about, beside those of a shared source.
     cost: float = UNKNOWN_COST
     shared_cost: float = 0.0  # of the source, once for all parts that share it
+    # Of the cost, what one image takes that a new one is compared with, and with how
+    # many it is.
+    compared_cost: float = 0.0
+    n_compared: int = 0
+    choice_cost: float = 0.0  # of the choice of inducing patches, about
     # Equal for parts of equal views that compare the same inducing patches.
     patches_key: Hashable = None
     preference: float = 1.0  # its share of the sum before anything is known, in a ratio
@@ -68,6 +78,29 @@ class PartChoice:
         if n_patches is None or not isinstance(places, tuple):
             return 0
         return len(terms) * n_patches * int(math.prod(places))
+
+    @property
+    def own_cost(self) -> float:
+        """Milliseconds of a core for a new image, before it is compared with others."""
+        return max(0.0, self.cost - self.compared_cost * self.n_compared)
+
+    def compared(
+        self, images: KernelBasis, n: int, m: int, *, is_mirrored: bool
+    ) -> Stage:
+        """Return the stage of comparing n images, seen through the view, with m."""
+        if self.n_kept:  # features of mirror images are averaged first
+            cost = self.compared_cost * n * m
+            return Stage(COMPARING, cost, MILLISECONDS)
+        n_pairs = n * m * (1 + is_mirrored)
+        return Stage(COMPARING, n_pairs, of=partial(self.made_up, images))
+
+    def made_up(self, images: KernelBasis) -> KernelBasis:
+        """Return the kernel with images of noise, of the shape that the view shows."""
+        few = images.images(images.rows[:FEWEST])
+        if self.fit_view is not None:
+            _, few = self.fit_view(few)
+        noise = uniforms((MADE_UP, *few.shape[1:]), Generator().manual_seed(0))
+        return self._basis(noise)
 
     def part(
         self,
@@ -236,6 +269,38 @@ def summed(
         del gram
     parts, factors = zip(*(found[index] for index in used), strict=True)
     return parts, np.array(factors), total
+
+
+def part_stages(
+    choices: Sequence[PartChoice],
+    used: Sequence[int],
+    images: KernelBasis,
+    n: int,
+    *,
+    is_mirrored: bool,
+    held: int,
+) -> list[Stage]:
+    """Return the stages of the used parts of n images, and of their matrices.
+
+    While features are made, some are held in double precision beside what is `held`,
+    and what a view shows once more.
+    """
+    n_versions, known, stages = 1 + is_mirrored, set[Hashable]([None]), []
+    for i in in_turn(choices, used):
+        one, key = choices[i], shared_key(choices[i].fit_view)
+        each = one.own_cost + one.shared_cost * (key not in known)
+        choosing = one.choice_cost * (one.patches_key not in known)
+        known |= {key, one.patches_key}
+        cost = choosing + n * n_versions * each
+        compared = one.compared(images, n, n, is_mirrored=is_mirrored)
+        if compared.unit == PAIRS:  # of covariances, one triangle
+            compared = compared._replace(amount=compared.amount / 2.0)
+        name = stage_name(choices, i, n)
+        making = one.n_kept * max(n // 2, MAKING_COPIES * min(n, MOST_ROWS))
+        making += one.n_shown(images.image_shape) * n * n_versions // 2
+        stages.append(Stage(name, cost, MILLISECONDS, held + making))
+        stages.append(compared._replace(name=name, held=held))
+    return stages
 
 
 def stage_name(choices: Sequence[PartChoice], index: int, n: int) -> str:

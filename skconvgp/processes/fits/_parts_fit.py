@@ -25,7 +25,7 @@ from skconvgp.processes._plan import (
     Plan,
     Route,
 )
-from skconvgp.processes._problem import Problem, Settings
+from skconvgp.processes._problem import Problem, Settings, entries
 from skconvgp.processes._run import (
     EIGEN,
     FACTOR,
@@ -49,6 +49,7 @@ from skconvgp.processes.fits._part_choice import (
     BuiltParts,
     PartChoice,
     in_turn,
+    part_stages,
     stage_name,
     summed,
     tell_parts,
@@ -60,6 +61,7 @@ JUDGED_IMAGES = 1000  # images that choose weights, at most
 WEIGHTS = "weights"  # a stage
 # Matrices that are held beside those of the parts while weights are chosen.
 MIXING_COPIES = 8
+KEPT_SHARE = 0.4  # of the parts whose weights are chosen, about
 TRIALS = 100  # sums whose matrices are factored while weights are chosen, about
 # Mirror images are averaged over unless that is worse by as much as so many images.
 FOR_MIRRORS = 1.0
@@ -118,7 +120,15 @@ class PartsFit:
         """Return the plan of the fit."""
         route = Route(Cholesky(), self.size, is_held=True, reason="")
         fit_at = partial(self._fit, route, resources)
-        return Plan(self.images.n_samples, self.size, fit_at, solver=route.solver)
+        n = self.images.n_samples
+        return Plan(
+            n,
+            self.size,
+            fit_at,
+            solver=route.solver,
+            stages=tuple(self._stages(n)),
+            known=route.known | {"n_pairs": entries(n)},
+        )
 
     def _fit(
         self,
@@ -173,23 +183,34 @@ class PartsFit:
         return [
             *self._stages_of(used, m, mirror=mirror)[:-2],
             Stage(WEIGHTS, n_scores * (FACTOR + INVERSE) * m**3, FLOPS),
-            *whole[0 if n > m else -2 :],
+            *(self.kept_of(whole) if n > m else whole[-2:]),
+        ]
+
+    def kept_of(self, stages: list[Stage]) -> list[Stage]:
+        """Return stages of all parts for those that will be kept, if that is chosen."""
+        share = KEPT_SHARE if np.isnan(self.shares).sum() > 1 else 1.0
+        return [
+            one if one.unit == FLOPS else one._replace(amount=share * one.amount)
+            for one in stages
         ]
 
     def _stages_of(self, weights: FloatArray, n: int, *, mirror: bool) -> list[Stage]:
         """Return the stages of a fit to n images whose parts are known."""
         n_noises = isinstance(self.settings.noise, str)
         solving = FACTOR + INVERSE * self.keeps_left_out
+        used: list[int] = np.flatnonzero(weights).tolist()
         return [
-            *(self.stage(int(i), n, mirror=mirror) for i in np.flatnonzero(weights)),
+            *part_stages(
+                self.choices,
+                used,
+                self.images,
+                n,
+                is_mirrored=mirror,
+                held=self.size.held,
+            ),
             Stage(NOISE, n_noises * EIGEN * n**3, FLOPS),
             Stage(SOLVING, solving * n**3, FLOPS),
         ]
-
-    def stage(self, index: int, n: int, *, mirror: bool) -> Stage:
-        """Return the stage of a part, of n images, with mirror images or not."""
-        name = stage_name(self.choices, index, n)
-        return Stage(name, n**2 * (1.0 + mirror), "pairs of images")
 
     @property
     def _is_choosing(self) -> bool:

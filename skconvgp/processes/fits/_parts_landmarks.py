@@ -16,13 +16,13 @@ from torch import Tensor
 from skconvgp._tensors import permutation
 from skconvgp._typing import FloatArray
 from skconvgp.engine import Size, rows_to_tensor, to_numpy
-from skconvgp.processes._plan import Fitted, Plan
+from skconvgp.processes._plan import LANDMARKS, Fitted, Plan
 from skconvgp.processes._problem import Problem, entries
 from skconvgp.processes._run import (
     FACTOR,
     FEATURES,
     FLOPS,
-    IMAGES,
+    MILLISECONDS,
     NOISE,
     SOLVING,
     Resources,
@@ -33,11 +33,12 @@ from skconvgp.processes._run import (
 from skconvgp.processes.basis._landmark_parts import MANY_IMAGES, lift_map_of, single
 from skconvgp.processes.basis._parts import Part
 from skconvgp.processes.basis._parts_basis import PartsBasis
+from skconvgp.processes.basis._sight import shared_key
 from skconvgp.processes.fits._image_rows import KEPT_IMAGES
 from skconvgp.processes.fits._label_models import spread_over_classes
-from skconvgp.processes.fits._part_choice import summed, tell_parts
+from skconvgp.processes.fits._part_choice import part_stages, summed, tell_parts
 from skconvgp.processes.fits._parts_fit import JUDGED_IMAGES, PartsFit
-from skconvgp.processes.fits._patches import NOISES_TRIED
+from skconvgp.processes.fits._patches import NOISES_TRIED, SUMS
 from skconvgp.processes.fits._sums import fit_images
 from skconvgp.solvers import Cholesky
 
@@ -88,14 +89,18 @@ class LandmarkFit:
 
     def plan(self, resources: Resources) -> Plan:
         """Return the plan of the fit."""
+        n, m = self.whole.images.n_samples, self.n_landmarks
         return Plan(
-            self.whole.images.n_samples,
+            n,
             self.size,
             partial(self._fit, resources),
             solver=Cholesky(),
             remedy="lower `n_landmarks`.",
             user=f"A fit by {self.n_landmarks} landmarks",
             dtype=torch.float64,
+            way=LANDMARKS,
+            stages=tuple(self._stages(n)),
+            known={"n_landmarks": m, "n_pairs": entries(m) + (n - m) * m},
         )
 
     def _fit(
@@ -175,14 +180,29 @@ class LandmarkFit:
     def _stages(self, n: int) -> list[Stage]:
         """Return the stages of a fit to n images."""
         m, kept, mirror = self.n_landmarks, min(n, KEPT_IMAGES), self.whole.mirrors[-1]
-        every = range(len(self.whole.choices))
+        choices, n_versions = self.whole.choices, 1 + mirror
+        every = range(len(choices))
+        source = self.whole.images
+        shared = {shared_key(one.fit_view): one.shared_cost for one in choices}
+        own = sum(one.own_cost for one in choices) + sum(shared.values())
+        compared = [
+            one.compared(source, n, m, is_mirrored=mirror)._replace(name=FEATURES)
+            for one in choices
+        ]
+        of_parts = [
+            *part_stages(
+                choices, every, source, m, is_mirrored=mirror, held=self.size.held
+            ),
+            Stage(FEATURES, n * n_versions * own, MILLISECONDS),
+            *compared,
+        ]
         judging = self._judging._stages(min(n, JUDGED_IMAGES))
         algebra = FACTOR * m**3 + kept * m**2
         n_noises = NOISES_TRIED * isinstance(self.whole.settings.noise, str)
         return [
             *(one for one in judging if one.name not in (NOISE, SOLVING)),
-            *(self.whole.stage(i, m, mirror=mirror) for i in every),
-            Stage(FEATURES, n, IMAGES),
+            *self.whole.kept_of(of_parts),
+            Stage(SUMS, FACTOR * m**3 + 2.0 * n * m**2, FLOPS),
             Stage(NOISE, n_noises * algebra, FLOPS),
             Stage(SOLVING, algebra, FLOPS),
         ]

@@ -29,7 +29,17 @@ from skconvgp.processes._problem import (
     fixed_amplitude,
 )
 from skconvgp.processes._process import Process
-from skconvgp.processes._run import NOISE, SOLVING, Run, clock
+from skconvgp.processes._run import (
+    EIGEN,
+    FEATURES,
+    FLOPS,
+    IMAGES,
+    NOISE,
+    SOLVING,
+    Run,
+    Stage,
+    clock,
+)
 from skconvgp.processes.basis._basis import Basis
 from skconvgp.processes.basis._completed import Completed
 from skconvgp.processes.fits._coded_choice import solve_labels
@@ -44,6 +54,19 @@ from skconvgp.processes.posterior._coefficients import (
 from skconvgp.processes.posterior._left_out_images import ImageSource
 from skconvgp.processes.posterior._shared import Shared
 from skconvgp.processes.posterior._solutions import FeatureSolution
+
+
+def feature_stages(
+    n: int, r: int, settings: Settings, basis: Basis
+) -> tuple[Stage, ...]:
+    """Return the stages of a fit by r features of n samples that are all held."""
+    products = 2.0 * n * r**2
+    noise = [Stage(NOISE, EIGEN * min(n, r) ** 3 + 2.0 * products, FLOPS)]
+    return (
+        Stage(FEATURES, n, IMAGES, of=basis),
+        *(noise if isinstance(settings.noise, str) else []),
+        Stage(SOLVING, r**3 + 2.0 * products, FLOPS),
+    )
 
 
 def fit_features(

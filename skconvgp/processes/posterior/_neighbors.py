@@ -42,7 +42,7 @@ from skconvgp.processes._problem import (
     require_finite_noise,
 )
 from skconvgp.processes._process import CLIP_TOLERANCE, LeftOutValues
-from skconvgp.processes._run import Resources, Run, clock
+from skconvgp.processes._run import COVARIANCES, Resources, Run, Stage, clock
 from skconvgp.processes.basis._basis import NewRows
 from skconvgp.processes.basis._plain import PlainBasis
 from skconvgp.processes.posterior._drawing import NO_BOOTSTRAP, NO_PATHWISE
@@ -183,6 +183,12 @@ class _Chosen:
     jitter: float = 0.0  # largest jitter of a matrix
     # As in `NeighborProcess`.
     loo_subset: tuple[NDArray[np.intp], FloatArray, FloatArray] | None = None
+
+
+def neighbor_stages(n: int, k: int) -> tuple[Stage, ...]:
+    """Return the stages of a fit to n samples with k neighbours."""
+    m = min(n, LEFT_OUT)
+    return (Stage(COVARIANCES, n + m * (n + k * k)),)
 
 
 def fit_neighbors(
