@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from skconvgp._typing import FloatArray
 from skconvgp.engine import to_numpy, to_tensor
 from skconvgp.image_maps._blocks import ImageBlocks
 from skconvgp.image_maps._pixels import PixelMap
@@ -111,9 +112,9 @@ class ChannelZCA(PixelMap):
         values = _logarithms(self.scaling(images), self.offset)
         return _mix(self.whitening, values - self._mean(values))
 
-    def for_prediction(self) -> Self:
-        """Return the map of images in single precision, which has no inverse."""
-        whitening = self.whitening.astype(np.float32)
+    def for_prediction(self, components: FloatArray) -> Self:
+        """Return the map to components (k, c), in single precision, without inverse."""
+        whitening = (components @ self.whitening).astype(np.float32)
         return replace(self, whitening=whitening, colouring=self.colouring[:0])
 
     def inverse(self, images: Tensor) -> Tensor:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Self
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -50,7 +49,8 @@ class ScatteredView:
     source: Scatterer  # of the coefficients, which several views may share
     # Scale, logarithm and whitening of the channels of the coefficients.
     whitening: ChannelZCA = field(repr=False)
-    # Principal components (k, c') of the whitened channels, as rows.
+    # Principal components (k, c') of the whitened channels, as rows; none if whitening
+    # gives these.
     components: FloatArray = field(repr=False)
     # Whether the values of each position are divided by their length.
     has_unit_length: bool
@@ -60,16 +60,16 @@ class ScatteredView:
         return self.project(self.source(images))
 
     def for_prediction(self) -> Self:
-        """Return the view with what it needs to show images in single precision."""
-        single: Any = self.components.astype(np.float32)
-        whitening = self.whitening.for_prediction()
-        return replace(self, whitening=whitening, components=single)
+        """Return the view in single precision, with one matrix in place of two."""
+        whitening = self.whitening.for_prediction(self.components)
+        return replace(self, whitening=whitening, components=self.components[:0])
 
     def project(self, coefficients: Tensor) -> Tensor:
         """Return the components (n, k, h', w') of coefficients (n, c', h', w')."""
-        white = self.whitening(coefficients)
-        components = to_tensor(self.components, white.device, white.dtype)
-        shown = torch.einsum("kc,nchw->nkhw", components, white)
+        shown = self.whitening(coefficients)
+        if len(self.components):
+            components = to_tensor(self.components, shown.device, shown.dtype)
+            shown = torch.einsum("kc,nchw->nkhw", components, shown)
         if not self.has_unit_length:
             return shown
         # Derivatives of the length at 0 are not finite.

@@ -238,7 +238,7 @@ def test_views_show_the_same_without_what_they_do_not_need():
     images = torch.rand(40, 3, 16, 16, generator=torch.Generator().manual_seed(0))
     view, shown = ScatteredFit(Scattering(2, 4, order=2))(images)
     light = view.for_prediction()
-    torch.testing.assert_close(light(images), shown, rtol=0.0, atol=1e-6)
+    torch.testing.assert_close(light(images), shown, rtol=0.0, atol=1e-5)
     assert len(pickle.dumps(light)) < 0.6 * len(pickle.dumps(view))
 
 

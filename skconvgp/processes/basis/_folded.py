@@ -86,8 +86,11 @@ class FoldedTerm:
         return cls(inducing, to_numpy(weights))
 
     def __call__(self, *versions: Tensor, backend: str) -> Tensor:
-        """Return weighted sums (n, k) of responses, means over versions of images."""
-        weights = to_tensor(self.weights, versions[0].device)
+        """Return weighted sums (n, k) of responses, means over versions of images.
+
+        Sums are in double precision, as others depend on how many images there are.
+        """
+        weights = to_tensor(self.weights, versions[0].device, torch.float64)
         pooled = self.inducing.pooled(*versions, backend=backend, like=weights)
         return pooled.flatten(1) @ weights
 
@@ -96,10 +99,14 @@ class FoldedTerm:
         single: Any = self.weights.astype(np.float32)
         return replace(self, weights=single)
 
-    def alone(self, dtype: torch.dtype) -> Self:
-        """Return it without what features need, with patches in a precision."""
+    def alone(self, dtype: torch.dtype, known: dict[Any, Any]) -> Self:
+        """Return it without what features need, with patches in a precision.
+
+        Equal patches are known.
+        """
         whole = self.inducing
         patches = to_numpy(rows_to_tensor(whole.patches).to(dtype))
+        patches = known.setdefault((patches.shape, patches.tobytes()), patches)
         slim = replace(whole, patches=patches, lift=whole.lift[:, :0])
         return replace(self, inducing=slim)
 
@@ -148,12 +155,18 @@ class FoldedPatches:
             return self
         return replace(self, terms=tuple(term.in_single() for term in self.terms))
 
-    def alone(self) -> Self:
-        """Return the part without what features need, and its view does not."""
+    def alone(self, known: dict[Any, Any]) -> Self:
+        """Return the part without what features need, and its view does not.
+
+        What other parts have, too, is known.
+        """
         view, dtype = self.view, self.kernel_basis.tile_dtype
         if isinstance(view, LightView) and dtype == torch.float32:
-            view = view.for_prediction()
-        terms = tuple(term.alone(dtype) for term in self.terms)
+            key = id(self.view)
+            if key not in known:
+                known[key] = view.for_prediction()
+            view = known[key]
+        terms = tuple(term.alone(dtype, known) for term in self.terms)
         inducing = InducingSum(tuple(term.inducing for term in terms))
         exact = self.kernel_basis.take(np.arange(0))
         basis = replace(self.basis, inducing=inducing, exact=exact)
@@ -253,7 +266,8 @@ class FoldedBasis(Basis):
     def alone(self) -> Self:
         """Return the means without what features need; no part compares images."""
         parts: tuple[Any, ...] = self.parts
-        return replace(self, parts=tuple(part.alone() for part in parts))
+        known: dict[Any, Any] = {}
+        return replace(self, parts=tuple(part.alone(known) for part in parts))
 
     def precision(self, config: ComputeConfig) -> torch.dtype:
         """Return the coarsest precision that responses have gone through."""
