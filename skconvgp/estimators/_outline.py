@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from skconvgp._settings import is_int
 from skconvgp.completion import Nystrom
 from skconvgp.engine import free_memory
 from skconvgp.estimators._fit_plan import KNOWN, FitPlan, OtherPlan, PlannedStage
@@ -61,6 +62,8 @@ class Outline:
 
         X may be a shape. `n_outputs` is a number of classes or outputs if y is None.
         """
+        if n_outputs is not None and not is_int(n_outputs, 1):
+            raise ValueError(f"`n_outputs` must be an int >= 1, got {n_outputs!r}.")
         shape, start = as_shape(X), time.perf_counter()
         with without_warnings() if shape else nullcontext():
             if shape:

@@ -47,6 +47,8 @@ class Stage(NamedTuple):
     # Basis whose pairs or images are counted, or a function that returns it; None for
     # that of the fit.
     of: Any = None
+    # Whether progress is told when it begins; else it is a part of another one.
+    is_told: bool = True
 
 
 class ShowProgress(Protocol):

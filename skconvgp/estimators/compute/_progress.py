@@ -77,7 +77,7 @@ class CallProgress:
     def expect(self, *stages: Stage) -> None:
         """Tell of all stages to come."""
         if self.bar is not None:
-            self.bar.expect(stages)
+            self.bar.expect(tuple(stage for stage in stages if stage.is_told))
 
     def enter(self, name: str) -> None:
         """Begin a stage that counts nothing."""

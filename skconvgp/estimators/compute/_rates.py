@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from skconvgp._threads import LARGE, allowed_threads, threads_for
+from skconvgp.engine import wait_for
 from skconvgp.kernels._keys import NoKeyError, settings_key
 from skconvgp.processes import (
     FLOPS,
@@ -48,7 +49,7 @@ def speed_of_products(dtype: torch.dtype, device: torch.device) -> tuple[float, 
     with threads_for(LARGE):
         for _ in range(3):  # the first one also starts threads
             start = _now(device)
-            float((one @ one)[0, 0])  # which waits for a GPU
+            _ = one @ one
             seconds.append(_now(device) - start)
     return 2.0 * SIDE**3, min(seconds)
 
@@ -157,7 +158,8 @@ def _timed(
 
 
 def _now(device: torch.device) -> float:
-    """Return a time: that of the thread, if nothing else computes for it."""
+    """Return a time when all is done: the thread's, if nothing else computes."""
+    wait_for(device)
     is_alone = device.type == "cpu" and allowed_threads() == 1
     return time.thread_time() if is_alone else time.perf_counter()
 

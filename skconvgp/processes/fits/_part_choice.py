@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
@@ -96,9 +97,11 @@ class PartChoice:
 
     def made_up(self, images: KernelBasis) -> KernelBasis:
         """Return the kernel with images of noise, of the shape that the view shows."""
-        few = images.images(images.rows[:FEWEST])
+        is_sized = isinstance(self.fit_view, SizedFitView)
+        few = images.images(images.rows[: FEWEST if is_sized else FEW])
         if self.fit_view is not None:
-            _, few = self.fit_view(few)
+            with suppress(ValueError):  # transformers of users may need more images
+                _, few = self.fit_view(few)
         noise = uniforms((MADE_UP, *few.shape[1:]), Generator().manual_seed(0))
         return self._basis(noise)
 
@@ -298,8 +301,10 @@ def part_stages(
         name = stage_name(choices, i, n)
         making = one.n_kept * max(n // 2, MAKING_COPIES * min(n, MOST_ROWS))
         making += one.n_shown(images.image_shape) * n * n_versions // 2
-        stages.append(Stage(name, cost, MILLISECONDS, held + making))
-        stages.append(compared._replace(name=name, held=held))
+        has_features = bool(one.n_kept)
+        seen = Stage(name, cost, MILLISECONDS, held + making, is_told=has_features)
+        compared = compared._replace(name=name, held=held, is_told=not has_features)
+        stages += [seen, compared]
     return stages
 
 

@@ -186,7 +186,9 @@ class LandmarkFit:
         shared = {shared_key(one.fit_view): one.shared_cost for one in choices}
         own = sum(one.own_cost for one in choices) + sum(shared.values())
         compared = [
-            one.compared(source, n, m, is_mirrored=mirror)._replace(name=FEATURES)
+            one.compared(source, n, m, is_mirrored=mirror)._replace(
+                name=FEATURES, is_told=False
+            )
             for one in choices
         ]
         of_parts = [
@@ -202,7 +204,7 @@ class LandmarkFit:
         return [
             *(one for one in judging if one.name not in (NOISE, SOLVING)),
             *self.whole.kept_of(of_parts),
-            Stage(SUMS, FACTOR * m**3 + 2.0 * n * m**2, FLOPS),
+            Stage(SUMS, FACTOR * m**3 + 2.0 * n * m**2, FLOPS, is_told=False),
             Stage(NOISE, n_noises * algebra, FLOPS),
             Stage(SOLVING, algebra, FLOPS),
         ]

@@ -191,8 +191,8 @@ def _stages(
         noise = NOISES_TRIED * algebra(min(r, n) if n_kept == n else r)
     return [
         Stage(FEATURES, n, IMAGES, of=basis),
-        Stage(VARIANCES, n_variances, VARIANCES, of=basis),
-        Stage(SUMS, n_sums * n * r**2, FLOPS),
+        Stage(VARIANCES, n_variances, VARIANCES, of=basis, is_told=False),
+        Stage(SUMS, n_sums * n * r**2, FLOPS, is_told=False),
         *([Stage(NOISE, noise, FLOPS)] if noise else []),
         Stage(SOLVING, solving, FLOPS),
         *([] if variational is None else [variational.stage(n)]),

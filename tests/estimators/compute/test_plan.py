@@ -6,6 +6,9 @@ import json
 import numpy as np
 import pytest
 import torch
+from sklearn.decomposition import PCA
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from skconvgp import (
     ConvNetGPClassifier,
@@ -129,6 +132,12 @@ def test_samples_are_no_shape(given):
     assert as_shape(given) == ()
 
 
+@pytest.mark.parametrize("n_outputs", [0, -1, 2.5, "ten"])
+def test_numbers_of_outputs_are_whole(n_outputs):
+    with pytest.raises(ValueError, match="`n_outputs` must be an int >= 1, got"):
+        ConvNetGPClassifier().plan((5, 8, 8), n_outputs=n_outputs)
+
+
 def test_labels_of_a_shape_are_as_many():
     with pytest.raises(ValueError, match="y has 3 values for 5 samples"):
         ConvNetGPClassifier().plan((5, 8, 8), [0, 1, 0])
@@ -213,6 +222,16 @@ def test_images_say_why_they_have_landmarks():
     assert [one.settings for one in plan.others] == ["n_landmarks=4000"]
     assert plan.others[0].seconds < plan.seconds
     assert plan.others[0].peak_bytes < plan.peak_bytes
+
+
+def test_transformers_that_need_more_images_are_planned():
+    X, y = digits(80)
+    rows = FunctionTransformer(lambda images: images.reshape(len(images), -1))
+    parts = [rbf(), (make_pipeline(rows, PCA(60)), rbf())]
+    plan = ImageClassifier(parts, flips=False).plan(X, y)
+    first, second = (one.name for one in plan.stages[1:3])
+    assert first == "part 1 of 2: rbf, 80 images"
+    assert second.startswith("part 2 of 2: ")
 
 
 def test_an_exact_fit_tells_of_others():
