@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache, partial
 from pathlib import Path
 from threading import Lock, Thread, local
@@ -144,13 +144,13 @@ class _OpenBLAS:
 _OPENBLAS = _OpenBLAS()
 
 
-def small_on_one_thread(operations: float = 0.0) -> AbstractContextManager[None]:
-    """Let functions of scipy use one thread, unless their operations are large.
+def small_on_one_thread() -> AbstractContextManager[None]:
+    """Let small operations of scipy use one thread.
 
     SciPy's OpenBLAS takes two threads for matrices of 20 rows, and the second one waits
     for the next matrix on a core that others need.
     """
-    return _OPENBLAS.one_thread() if operations < LARGE else nullcontext()
+    return _OPENBLAS.one_thread()
 
 
 @cache

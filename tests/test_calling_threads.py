@@ -138,5 +138,3 @@ def test_openblas_has_its_threads_back_when_the_last_search_ends(monkeypatch):
     assert library.n_threads == 1
     second.__exit__(None, None, None)
     assert library.n_threads == 5
-    with small_on_one_thread(LARGE):
-        assert library.n_threads == 5

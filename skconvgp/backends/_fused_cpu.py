@@ -21,7 +21,9 @@ __all__ = [
     "extension_file",
     "instruction_set",
     "missing_extension",
+    "missing_scattering",
     "patch_responses",
+    "scattering_bank",
     "table_size",
 ]
 
@@ -169,6 +171,18 @@ def patch_responses(
         *(out, INSTRUCTION_SET),
     )
     return out
+
+
+def missing_scattering() -> str:
+    """Say why the extension cannot scatter images; empty if it can."""
+    if _MISSING or _NATIVE.has_scattering(INSTRUCTION_SET):
+        return _MISSING
+    return f"instruction set {INSTRUCTION_SET!r} has no scattering"
+
+
+def scattering_bank(*tables: object) -> Any:
+    """Return the extension's tables of a scattering transform."""
+    return _NATIVE.ScatteringBank(*tables)
 
 
 def _aligned(shape: tuple[int, ...]) -> Tensor:

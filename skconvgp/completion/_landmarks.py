@@ -10,7 +10,7 @@ from skconvgp._protocols import GramOracle
 from skconvgp._tensors import int_range, integers, permutation, random_ints
 from skconvgp.completion._finite import check_finite
 from skconvgp.exceptions import CompletionError
-from skconvgp.linalg import pivoted_cholesky, symmetric_eigen
+from skconvgp.linalg import cluster_means, pivoted_cholesky, symmetric_eigen
 
 __all__ = [
     "LANDMARKS",
@@ -242,7 +242,8 @@ def _kmeans(points: Tensor, m: int, generator: Generator) -> Tensor:
     seeds = _seeds(points, length, m, generator)
     centres = points[seeds] / length[seeds, None]
     for _ in range(LLOYD_ROUNDS):
-        centres = _means(points, length, centres)
+        blocks = (points[rows] / length[rows, None] for rows in row_blocks(len(points)))
+        centres = cluster_means(blocks, centres)
     return _nearest(points, length, centres)
 
 
@@ -256,21 +257,6 @@ def _seeds(points: Tensor, length: Tensor, m: int, generator: Generator) -> Tens
         squares = torch.minimum(squares, away)
         seeds = torch.cat([seeds, _draw(squares, seeds, 1, generator)])
     return seeds
-
-
-def _means(points: Tensor, length: Tensor, centres: Tensor) -> Tensor:
-    """Return the mean (m, d) of the points nearest to each centre.
-
-    A centre that is nearest to no point stays as it is.
-    """
-    sums, counts = torch.zeros_like(centres), torch.zeros_like(centres[:, :1])
-    half = 0.5 * centres.square().sum(1)
-    for rows in row_blocks(points.shape[0]):
-        unit = points[rows] / length[rows, None]
-        nearest = (unit @ centres.mT - half).argmax(1)
-        sums.index_add_(0, nearest, unit)
-        counts.index_add_(0, nearest, torch.ones_like(unit[:, :1]))
-    return torch.where(counts > 0.0, sums / counts.clamp(min=1.0), centres)
 
 
 def _nearest(points: Tensor, length: Tensor, centres: Tensor) -> Tensor:

@@ -37,9 +37,9 @@ NETWORK_SIDE = 32  # pixels, of the largest images whose pixels a network sees
 # and digits, and others.
 USUAL, OTHER = 4.0, 1.0
 # Milliseconds of a core: operations of products, covariances of a pair of positions of
-# a network, scattering of a value by the number of scales.
+# a network, scattering of a value by the number of scales, by the compiled extension.
 FLOPS_OF_A_MS, OF_A_POSITION = 4e7, 5e-5
-OF_SCATTERING = (0.0, 1.1e-4, 4.4e-4, 9e-4, 1.4e-3)
+OF_SCATTERING = (0.0, 1.1e-5, 4.2e-5, 8e-5, 1.5e-4)
 
 PIXELS = "pixels"
 FitFirst = Callable[[ImageBlocks], PixelMap]

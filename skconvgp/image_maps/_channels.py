@@ -112,10 +112,14 @@ class ChannelZCA(PixelMap):
         values = _logarithms(self.scaling(images), self.offset)
         return _mix(self.whitening, values - self._mean(values))
 
-    def for_prediction(self, components: FloatArray) -> Self:
-        """Return the map to components (k, c), in single precision, without inverse."""
-        whitening = (components @ self.whitening).astype(np.float32)
+    def of_components(self, components: FloatArray) -> Self:
+        """Return the map to components (k, c) of whitened channels, without inverse."""
+        whitening = components @ self.whitening
         return replace(self, whitening=whitening, colouring=self.colouring[:0])
+
+    def for_prediction(self) -> Self:
+        """Return the map in single precision."""
+        return replace(self, whitening=self.whitening.astype(np.float32))
 
     def inverse(self, images: Tensor) -> Tensor:
         """Return the images (n, c, h, w) that were whitened."""

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from skconvgp._typing import FloatArray, ImageShape
-from skconvgp.engine import rows_to_tensor, to_numpy, to_tensor
+from skconvgp.engine import rows_to_tensor, to_numpy
 from skconvgp.image_maps._blocks import ImageBlocks
 from skconvgp.image_maps._channels import ChannelZCA
 from skconvgp.image_maps._pixels import PixelMap
@@ -47,11 +47,9 @@ class ScatteredView:
     """Logarithms of scattering coefficients, with whitened channels."""
 
     source: Scatterer  # of the coefficients, which several views may share
-    # Scale, logarithm and whitening of the channels of the coefficients.
-    whitening: ChannelZCA = field(repr=False)
-    # Principal components (k, c') of the whitened channels, as rows; none if whitening
-    # gives these.
-    components: FloatArray = field(repr=False)
+    # Scale and logarithm of the channels of the coefficients, and then the principal
+    # components of whitened ones.
+    components: ChannelZCA = field(repr=False)
     # Whether the values of each position are divided by their length.
     has_unit_length: bool
 
@@ -60,16 +58,12 @@ class ScatteredView:
         return self.project(self.source(images))
 
     def for_prediction(self) -> Self:
-        """Return the view in single precision, with one matrix in place of two."""
-        whitening = self.whitening.for_prediction(self.components)
-        return replace(self, whitening=whitening, components=self.components[:0])
+        """Return the view with a matrix in single precision."""
+        return replace(self, components=self.components.for_prediction())
 
     def project(self, coefficients: Tensor) -> Tensor:
         """Return the components (n, k, h', w') of coefficients (n, c', h', w')."""
-        shown = self.whitening(coefficients)
-        if len(self.components):
-            components = to_tensor(self.components, shown.device, shown.dtype)
-            shown = torch.einsum("kc,nchw->nkhw", components, shown)
+        shown = self.components(coefficients)
         if not self.has_unit_length:
             return shown
         # Derivatives of the length at 0 are not finite.
@@ -125,8 +119,8 @@ class ScatteredFit:
         """Return the view of coefficients (n, c', h', w'), and these through it."""
         blocks = ImageBlocks(raw, raw.device, AT_ONCE)
         whitening = ChannelZCA.fit(blocks, self.offset, self.eps, FAINT)
-        components = self._components(whitening)
-        view = ScatteredView(source, whitening, components, self.has_unit_length)
+        components = whitening.of_components(self._components(whitening))
+        view = ScatteredView(source, components, self.has_unit_length)
         shown = [view.project(raw[part]).to("cpu") for part in blocks.parts]
         return view, torch.cat(shown)
 

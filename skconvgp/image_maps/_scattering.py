@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -11,6 +13,8 @@ from torch import Tensor
 from skconvgp._tensors import int_range
 from skconvgp._threads import on_threads
 from skconvgp._typing import ImageShape
+from skconvgp.backends._scattering import ScatteringTables, why_not_compiled
+from skconvgp.engine import slices
 from skconvgp.image_maps._filters import (
     FilterBank,
     blocks_of,
@@ -18,11 +22,14 @@ from skconvgp.image_maps._filters import (
     padded_size,
 )
 
-__all__ = ["Scattering"]
+__all__ = ["Scattering", "compiled_tables"]
 
 # Numbers that a processor holds at once: their spectra stay in its caches. A GPU is
 # busy with more.
 HELD_AT_ONCE = 2**21
+# Images of one channel that a thread gives to the extension: several vectors of them.
+COMPILED_AT_ONCE = 64
+CACHED = 8  # tables of the extension
 # Of the pixels: filters in blocks at all levels and the spectra they are cut from; a
 # filter in the making, which is complex and repeats the image along both sides.
 FILTER_COPIES, MAKING_COPIES = 4, 200
@@ -73,14 +80,35 @@ class Scattering:
         size = size.clamp(min=limits.tiny, max=limits.max / 4.0)
         mantissa, _ = torch.frexp(size)
         unit = size / mantissa
-        return self._of_unit(images / unit) * unit
+        height, width = images.shape[2:]
+        padded = padded_size(height, self.n_scales), padded_size(width, self.n_scales)
+        if not why_not_compiled(images, padded):
+            return self._compiled(images, unit)
+        return self._by_torch(images / unit) * unit
 
-    def _of_unit(self, images: Tensor) -> Tensor:
+    def _compiled(self, images: Tensor, units: Tensor) -> Tensor:
+        """Return what `__call__` does, by the compiled extension."""
+        n, channels, height, width = images.shape
+        tables = compiled_tables((height, width), self)
+        given, of_each = (
+            images.flatten(0, 1),
+            units.flatten().repeat_interleave(channels),
+        )
+        shape = self.shape((1, height, width))
+        out = torch.empty((len(given), *shape), dtype=torch.float32, device="cpu")
+
+        def write(part: slice) -> None:
+            tables.write(given[part], of_each[part], out[part])
+
+        on_threads(write, slices(len(given), COMPILED_AT_ONCE))
+        return out.reshape(n, -1, *shape[1:])
+
+    def _by_torch(self, images: Tensor) -> Tensor:
         """Return coefficients (n, c', h', w') of images (n, c, h, w) below 1."""
         if images.device.type != "cpu":
             return self._scattered(images)
-        channels, height, width = images.shape[1:]
-        n_images = max(1, HELD_AT_ONCE // self.n_values((channels, height, width)))
+        shape = cast(ImageShape, tuple(images.shape[1:]))
+        n_images = max(1, HELD_AT_ONCE // self.n_values(shape))
         parts = torch.split(images, n_images)
         return torch.cat(on_threads(self._scattered, parts))
 
@@ -91,7 +119,10 @@ class Scattering:
         bank = filter_bank(
             sizes, self.n_scales, self.n_angles, images.device, images.dtype
         )
-        padded = _reflect(_reflect(images.flatten(0, 1), sizes[0], 1), sizes[1], 2)
+        padded = images.flatten(0, 1)
+        for dim, (length, size) in enumerate(zip(images.shape[2:], sizes, strict=True)):
+            positions = reflected(length, size).to(images.device)
+            padded = padded.index_select(1 + dim, positions)
         found = torch.cat(self._coefficients(padded, bank), 1)
         return found.reshape(n, -1, *found.shape[-2:])
 
@@ -141,11 +172,28 @@ def _modulus(values: Tensor) -> Tensor:
     return (squares[..., 0] + squares[..., 1]).sqrt_()
 
 
-def _reflect(images: Tensor, size: int, dim: int) -> Tensor:
-    """Return images padded to a size along a dimension by reflection at their edges."""
-    length = images.shape[dim]
+def reflected(length: int, size: int) -> Tensor:
+    """Return which pixel each is of a side that is padded by reflection."""
     positions = int_range(size) - (size - length) // 2
     period = max(1, 2 * (length - 1))
     positions = positions % period
-    mirrored = torch.minimum(positions, period - positions)
-    return images.index_select(dim, mirrored.to(images.device))
+    return torch.minimum(positions, period - positions)
+
+
+@lru_cache(maxsize=CACHED)
+def compiled_tables(size: tuple[int, int], scattering: Scattering) -> ScatteringTables:
+    """Return what the extension needs to scatter images (h, w) of a size."""
+    n_scales = scattering.n_scales
+    height, width = (padded_size(length, n_scales) for length in size)
+    double, cpu = torch.float64, torch.device("cpu")
+    bank = filter_bank((height, width), n_scales, scattering.n_angles, cpu, double)
+    scales = [(i, j) for j in range(n_scales) for i in range(max(1, j))]
+    return ScatteringTables(
+        size,
+        reflected(size[0], height),
+        reflected(size[1], width),
+        bank.rows,
+        bank.columns,
+        [bank.waves[pair][..., 0] for pair in scales],
+        scattering.order,
+    )

@@ -30,6 +30,7 @@ from skconvgp.linalg._lanczos import (
     rademacher,
     standard_error,
 )
+from skconvgp.linalg._lloyd import cluster_means
 from skconvgp.linalg._lsqr import lsqr
 from skconvgp.linalg._moments import Moments
 from skconvgp.linalg._operators import DenseGram
@@ -79,6 +80,7 @@ __all__ = [
     "cholesky_logdet",
     "cholesky_product",
     "cholesky_solve",
+    "cluster_means",
     "column_factor",
     "eigen_with_rounding",
     "factor_in_place_",

@@ -63,6 +63,7 @@ from skconvgp.processes._run import (
     Stage,
 )
 from skconvgp.processes.basis._basis import Basis, NewRows
+from skconvgp.processes.basis._chosen_patches import INDUCING, flops_of_choice
 from skconvgp.processes.basis._completed import complete
 from skconvgp.processes.basis._expansion import ExpansionBasis, expand, expanded
 from skconvgp.processes.basis._feature_room import require_features
@@ -74,10 +75,8 @@ from skconvgp.processes.basis._folded import (
     FoldedTerm,
 )
 from skconvgp.processes.basis._inducing import (
-    INDUCING,
     Inducing,
     InducingSet,
-    flops_of_choice,
     place_locations,
 )
 from skconvgp.processes.basis._inducing_sum import (

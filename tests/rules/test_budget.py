@@ -76,8 +76,9 @@ for model in models.values():
 
 def use(name, budget, samples):
     model = models[name].set_params(memory_budget=budget)
+    calls = "predict_proba", "predict", "transform"
     try:
-        getattr(model, "predict" if hasattr(model, "predict") else "transform")(samples)
+        getattr(model, next(call for call in calls if hasattr(model, call)))(samples)
     finally:
         model.set_params(memory_budget={BUDGET})
 

@@ -109,7 +109,7 @@ def test_a_plan_fits_and_learns_nothing(case):
     searches = EvidenceSearch, FlowSearch, LocalSearch, PatchSearch
     with (
         mock.patch.object(Plan, "fit", fail),
-        mock.patch("skconvgp.processes.basis._inducing.kmeans2", fail),
+        mock.patch("skconvgp.processes.basis._chosen_patches.cluster_means", fail),
         mock.patch.object(searches[0], "learn", fail),
         mock.patch.object(searches[1], "learn", fail),
         mock.patch.object(searches[2], "learn", fail),

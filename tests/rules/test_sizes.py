@@ -32,7 +32,7 @@ from skconvgp.kernels import (
     residual_convnet,
 )
 from skconvgp.likelihoods import Laplace
-from skconvgp.processes.basis import _inducing
+from skconvgp.processes.basis import _chosen_patches
 from skconvgp.transforms import Downsample, ScatteringTransform
 from tests.helpers.estimators import digits
 from tests.helpers.work import no_work
@@ -136,10 +136,10 @@ def test_more_places_than_positions_are_the_positions(wanted):
 
 @pytest.mark.parametrize("how", ["kmeans", "uniform"])
 def test_as_many_patches_are_drawn_as_are_asked_for(monkeypatch, how):
-    monkeypatch.setattr(_inducing, "SAMPLED_PATCHES", 50)
+    monkeypatch.setattr(_chosen_patches, "SAMPLED_PATCHES", 50)
     kernel, images = PatchKernel(rbf(1.0), patch_size=3), torch.rand(30, 1, 8, 8)
     for n in (20, 50, 300, 10**30):
-        patches = _inducing.choose_patches(
+        patches = _chosen_patches.choose_patches(
             kernel, images, how, n, torch.Generator().manual_seed(0)
         )
         assert len(patches) == min(n, 30 * 36)

@@ -3,6 +3,7 @@
 #include "images.hpp"
 #include "pairs.hpp"
 #include "patches.hpp"
+#include "scattering.hpp"
 
 namespace skconvgp {
 namespace SKCONVGP_ISA {
@@ -588,6 +589,8 @@ const Api api = {SKCONVGP_NAME(SKCONVGP_ISA),
                  prepare<double>,
                  patches_bytes,
                  respond_to_patches,
+                 scattering_bytes,
+                 scatter,
                  false};
 
 }  // namespace SKCONVGP_ISA

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "program.hpp"
+#include "scattering_bank.hpp"
 
 namespace nb = nanobind;
 
@@ -685,6 +686,141 @@ void patch_responses(const Patches& patches, const Matrix& inducing,
     api.respond_to_patches(task, workspace.get());
 }
 
+using Matrices = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using WaveBlocks =
+    nb::ndarray<const double, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
+using Positions =
+    nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Channels = nb::ndarray<const float, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+using Scattered = nb::ndarray<float, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
+
+// The tables of a scattering transform, and what is computed with them.
+class ScatteringBank {
+   public:
+    // Padded images have as many rows and columns as `row_of` and `column_of` have
+    // numbers, which say what row or column of an image each is. `rows` and `columns`
+    // are the averages of each level. The wavelets of each level of spectra and each
+    // scale are in the order of scales and then of levels.
+    ScatteringBank(int height, int width, int n_angles, int order,
+                   const Positions& row_of, const Positions& column_of,
+                   const std::vector<Matrices>& rows,
+                   const std::vector<Matrices>& columns,
+                   const std::vector<WaveBlocks>& waves)
+        : row_of_(row_of.data(), row_of.data() + row_of.size()),
+          column_of_(column_of.data(), column_of.data() + column_of.size()) {
+        const size_t n_scales = rows.size();
+        require(n_scales > 0 && n_scales <= MAX_SCALES && columns.size() == n_scales,
+                "scales");
+        require(n_angles > 0 && n_angles <= LARGEST_ANGLES, "angles");
+        require(order == 1 || order == 2, "order");
+        require(height > 0 && width > 0 && height <= LARGEST_LENGTH &&
+                    width <= LARGEST_LENGTH,
+                "images");
+        check(row_of_, height, n_scales);
+        check(column_of_, width, n_scales);
+        const int m = int(row_of_.size()), n = int(column_of_.size());
+        task_.height = height;
+        task_.width = width;
+        task_.n_scales = int(n_scales);
+        task_.n_angles = n_angles;
+        task_.has_second = order == 2;
+        task_.out_height = count(rows[0].shape(0), "averages");
+        task_.out_width = count(columns[0].shape(0), "averages");
+        require(task_.out_height > 0 && task_.out_width > 0, "averages");
+        require(task_.out_height <= m && task_.out_width <= n, "averages");
+        const int n_pairs = int(n_scales * (n_scales - 1)) / 2;
+        task_.n_coefficients = 1 + int(n_scales) * n_angles +
+                               (order == 2 ? n_angles * n_angles * n_pairs : 0);
+        for (size_t level = 0; level < n_scales; ++level) {
+            heights_.emplace_back(m >> level);
+            widths_.emplace_back(n >> level);
+            add_averages(rows_, rows[level], task_.out_height, m >> level);
+            add_averages(columns_, columns[level], task_.out_width, n >> level);
+        }
+        add_waves(waves, m, n);
+    }
+    ScatteringBank(const ScatteringBank&) = delete;
+    ScatteringBank& operator=(const ScatteringBank&) = delete;
+
+    // Write the coefficients of images, which are computed in units of theirs.
+    void scatter(const Channels& images, const Vector& units, const Scattered& out,
+                 const std::string& instruction_set) const {
+        ScatteringTask task = task_;
+        require(images.shape(1) == size_t(task.height) &&
+                    images.shape(2) == size_t(task.width),
+                "images");
+        require(units.size() == images.shape(0), "units");
+        require(out.shape(0) == images.shape(0) &&
+                    out.shape(1) == size_t(task.n_coefficients) &&
+                    out.shape(2) == size_t(task.out_height) &&
+                    out.shape(3) == size_t(task.out_width),
+                "result");
+        const Api& api = choose(instruction_set);
+        require(api.scatter != nullptr, "instruction set");
+        for (size_t level = 0; level < heights_.size(); ++level) {
+            task.heights[level] = heights_[level].get();
+            task.widths[level] = widths_[level].get();
+            task.rows[level] = rows_[level].get();
+            task.columns[level] = columns_[level].get();
+            for (size_t scale = 0; scale < heights_.size(); ++scale)
+                task.waves[level][scale] = waves_[level][scale].get();
+        }
+        task.row_of = row_of_.data();
+        task.column_of = column_of_.data();
+        task.images = images.data();
+        task.units = units.data();
+        task.n_images = count(images.shape(0), "images");
+        task.out = out.data();
+        nb::gil_scoped_release release;
+        const Workspace workspace(api.scattering_bytes(task));
+        api.scatter(task, workspace.get());
+    }
+
+   private:
+    static constexpr int LARGEST_ANGLES = 64;
+    ScatteringTask task_{};
+    std::vector<int32_t> row_of_, column_of_;
+    std::vector<Lengths> heights_, widths_;
+    std::vector<WindowTable> rows_, columns_;
+    Wavelets waves_[MAX_SCALES][MAX_SCALES];
+
+    // Of the positions of padded images, whose number is split at each level.
+    static void check(const std::vector<int32_t>& positions, int length,
+                      size_t n_scales) {
+        require(!positions.empty() && positions.size() <= size_t(LARGEST_LENGTH) &&
+                    positions.size() % (size_t(1) << n_scales) == 0,
+                "padded images");
+        for (int32_t position : positions)
+            require(position >= 0 && position < length, "positions");
+    }
+
+    static void add_averages(std::vector<WindowTable>& tables, const Matrices& weights,
+                             int n_averages, int length) {
+        require(weights.shape(0) == size_t(n_averages) &&
+                    weights.shape(1) == size_t(length),
+                "averages");
+        tables.emplace_back(weights.data(), n_averages, length);
+    }
+
+    void add_waves(const std::vector<WaveBlocks>& waves, int m, int n) {
+        size_t next = 0;
+        for (int scale = 0; scale < task_.n_scales; ++scale)
+            for (int level = 0; level < std::max(1, scale); ++level) {
+                const int step = 1 << (scale - level);
+                require(next < waves.size(), "wavelets");
+                const WaveBlocks& own = waves[next++];
+                require(own.shape(0) == size_t(step) * step &&
+                            own.shape(1) == size_t(task_.n_angles) &&
+                            own.shape(2) == size_t(m >> scale) &&
+                            own.shape(3) == size_t(n >> scale),
+                        "wavelets");
+                waves_[level][scale] =
+                    Wavelets(own.data(), task_.n_angles, m >> level, n >> level, step);
+            }
+        require(next == waves.size(), "wavelets");
+    }
+};
+
 }  // namespace
 }  // namespace skconvgp
 
@@ -692,9 +828,15 @@ NB_MODULE(_native, module) {
     using namespace skconvgp;
     using namespace nb::literals;
     module.doc() = "Covariances of networks, all layers of a pair in cache.";
+    // Tables that Python caches live as long as the interpreter.
+    nb::set_leak_warnings(false);
     module.def("instruction_sets", &instruction_sets);
     module.def(
         "roots", [](const std::string& name) { return choose(name).roots; },
+        "instruction_set"_a);
+    module.def(
+        "has_scattering",
+        [](const std::string& name) { return choose(name).scatter != nullptr; },
         "instruction_set"_a);
     // Arrays of another type or layout are refused: results would be written to a
     // copy.
@@ -707,6 +849,14 @@ NB_MODULE(_native, module) {
     module.def("patch_responses", &patch_responses, as_is("patches"), as_is("inducing"),
                as_is("centre"), as_is("scale"), "covariance"_a, as_is("weights"),
                as_is("rows"), as_is("columns"), as_is("out"), "instruction_set"_a);
+    nb::class_<ScatteringBank>(module, "ScatteringBank")
+        .def(nb::init<int, int, int, int, const Positions&, const Positions&,
+                      const std::vector<Matrices>&, const std::vector<Matrices>&,
+                      const std::vector<WaveBlocks>&>(),
+             "height"_a, "width"_a, "n_angles"_a, "order"_a, as_is("row_of"),
+             as_is("column_of"), "rows"_a, "columns"_a, "waves"_a)
+        .def("scatter", &ScatteringBank::scatter, as_is("images"), as_is("units"),
+             as_is("out"), "instruction_set"_a);
     const auto define = [&](auto prepare, auto cross) {
         module.def("prepare", prepare, as_is("codes"), as_is("constants"),
                    as_is("slopes"), "n_registers"_a, as_is("images"), as_is("tables"),

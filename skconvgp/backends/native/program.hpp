@@ -10,6 +10,8 @@
 
 namespace skconvgp {
 
+struct ScatteringTask;
+
 constexpr int MAX_TANGENTS = 64;  // of one call
 
 constexpr bool ends_stage(Kind kind) { return STAGE_ENDS >> kind & 1; }
@@ -157,6 +159,8 @@ struct Api {
     void (*prepare_double)(const Program&, const Images<double>&, void* workspace);
     size_t (*patches_bytes)(const PatchTask&);
     void (*respond_to_patches)(const PatchTask&, void* workspace);
+    size_t (*scattering_bytes)(const ScatteringTask&);  // null: it computes none
+    void (*scatter)(const ScatteringTask&, void* workspace);
     bool mixes_roots;  // Program::mixes_roots
 };
 

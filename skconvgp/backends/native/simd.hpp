@@ -165,6 +165,33 @@ SKCONVGP_INLINE void stream(FloatV a, float* to) { __builtin_memcpy(to, &a, size
 SKCONVGP_INLINE void end_streams() {}
 #endif
 
+// Numbers of two vectors in turn: of their first halves, and of their second halves.
+#if defined(__clang__)
+#define SKCONVGP_CHOOSE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define SKCONVGP_CHOOSE(a, b, ...) __builtin_shuffle(a, b, FloatBits{__VA_ARGS__})
+#endif
+SKCONVGP_INLINE FloatV mix_first(FloatV a, FloatV b) {
+#if defined(__AVX512F__)
+    return SKCONVGP_CHOOSE(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7,
+                           23);
+#elif defined(__AVX2__)
+    return SKCONVGP_CHOOSE(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+#else
+    return SKCONVGP_CHOOSE(a, b, 0, 4, 1, 5);
+#endif
+}
+SKCONVGP_INLINE FloatV mix_second(FloatV a, FloatV b) {
+#if defined(__AVX512F__)
+    return SKCONVGP_CHOOSE(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30,
+                           15, 31);
+#elif defined(__AVX2__)
+    return SKCONVGP_CHOOSE(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+#else
+    return SKCONVGP_CHOOSE(a, b, 2, 6, 3, 7);
+#endif
+}
+
 // The sum of all numbers of a vector.
 SKCONVGP_INLINE float total(FloatV a) {
 #if defined(__AVX512F__)

@@ -356,6 +356,8 @@ const Api api = {"lanes",
                  prepare_double,
                  patches_bytes,
                  respond_to_patches,
+                 nullptr,
+                 nullptr,
                  false};
 
 }  // namespace SKCONVGP_ISA

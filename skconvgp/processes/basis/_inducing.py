@@ -6,22 +6,15 @@ The formulas: docs/maths.rst, "Patches".
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self, cast
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from scipy.cluster.vq import kmeans2
-from torch import Generator, Tensor
+from torch import Tensor
 
-from skconvgp._tensors import permutation, random_ints, reals, uniforms
-from skconvgp._threads import small_on_one_thread
 from skconvgp._typing import FloatArray, ImageShape, Scalar
 from skconvgp.backends import Responses, ResponsesChoice, choose_responses
-from skconvgp.engine import require_memory, slices, to_numpy, to_tensor
-from skconvgp.exceptions import NotFiniteError
+from skconvgp.engine import to_numpy, to_tensor
 from skconvgp.kernels import PatchKernel
 from skconvgp.kernels._checks import plain_value
 from skconvgp.kernels._flips import flip
@@ -33,18 +26,6 @@ from skconvgp.processes.basis._patch_features import (
     whitening,
 )
 
-KMEANS = "kmeans"
-LEARNED = "learned"  # they begin as the centres of "kmeans"
-DRAWN = (KMEANS, "uniform", LEARNED)  # so many as are wanted
-INDUCING = (*DRAWN, "unique")
-SAMPLED_IMAGES, SAMPLED_PATCHES, LLOYD_ROUNDS = 2000, 20_000, 8
-FEWEST_OF_A_CENTRE = 4  # patches of images that are sampled
-IMAGES_AT_ONCE = 100
-GRAM_COPIES = 3  # of covariances of patches: the matrix, its vectors, workspace
-SHARE_OF_BACKGROUND = 0.02  # of all patches that are equal
-# Operations of products that take as long as the smallest of the distances to a centre,
-# beside the distance, and as patches of an image that are normalized.
-OF_A_DISTANCE, OF_A_PATCH = 60.0, 1e6
 SPACING = 1.4  # of places, in location lengthscales
 FEWEST_PLACES, MOST_PLACES = 3, 7  # along a side
 
@@ -227,144 +208,6 @@ class InducingSet:
                 values = with_own.full(two[None]).reshape(shape)
                 variances[i] += (values * pairs).sum()
         return variances
-
-
-def choose_patches(
-    kernel: PatchKernel,
-    images: Tensor,
-    how: Any,
-    n_patches: int,
-    generator: Generator,
-    *,
-    is_averaged: bool = False,
-) -> Tensor:
-    """Return inducing patches (m, c', ph, pw), as the base kernel sees them.
-
-    Parameters
-    ----------
-    kernel : PatchKernel
-        The kernel.
-    images : Tensor of shape (n, c, h, w)
-        Training images.
-    how : str, ndarray of shape (m, ...) or Tensor
-        One of `INDUCING`, patches of images, or patches as the base kernel sees them.
-    n_patches : int
-        How many; fewer if there are fewer different ones. Not read for "unique" and
-        for given patches.
-    generator : torch.Generator
-        Source of randomness.
-    is_averaged : bool, default=False
-        Whether patches of flipped images are wanted, too.
-    """
-    channels, height, width = images.shape[1:]
-    if isinstance(how, Tensor):
-        return how
-    if not isinstance(how, str):
-        given = reals(how)
-        return kernel.normalize(given, (channels, height, width))
-    grid = kernel.grid((channels, height, width))
-    shape = (grid.channels, *grid.size)
-    if how == "unique":
-        return _different(kernel, images, is_averaged).reshape(-1, *shape)
-    n_patches = min(n_patches, len(images) * grid.n_patches * (2 if is_averaged else 1))
-    n_sampled = max(SAMPLED_PATCHES, n_patches)
-    drawn = _sampled(kernel, images, n_sampled, n_patches, generator, is_averaged)
-    sampled = to_numpy(drawn)
-    different, counts = np.unique(sampled, axis=0, return_counts=True)
-    order = to_numpy(permutation(len(different), generator))[:n_sampled]
-    if how == "uniform" or len(order) <= n_patches:
-        return torch.from_numpy(different[order[:n_patches]]).reshape(-1, *shape)
-    _require_squares(different)
-    common = int(counts.argmax())
-    has_background = int(counts[common]) > SHARE_OF_BACKGROUND * len(sampled)
-    n_centres = max(1, n_patches - has_background)
-    with warnings.catch_warnings(), small_on_one_thread(n_centres * sampled.size):
-        # A cluster that has become empty keeps its centre, which is good enough.
-        warnings.simplefilter("ignore", UserWarning)
-        chosen, _ = kmeans2(
-            different[order],
-            n_centres,
-            iter=LLOYD_ROUNDS,
-            minit="points",
-            seed=int(random_ints(2**31, (1,), generator)),
-        )
-    if has_background:
-        chosen = np.vstack([chosen, different[common]])
-    return torch.from_numpy(np.unique(chosen, axis=0)).reshape(-1, *shape)
-
-
-def flops_of_choice(n_images: int, n_patches: int, n_values: int) -> float:
-    """Return about how many operations it takes to find the centres of patches.
-
-    Patches have so many values. Operations are counted as those of a product of
-    matrices that takes as long.
-    """
-    n_images = min(n_images, SAMPLED_IMAGES)
-    n_sampled = max(SAMPLED_PATCHES, n_patches)
-    each = OF_A_DISTANCE + 2.0 * n_values
-    return (LLOYD_ROUNDS + 1) * n_sampled * n_patches * each + OF_A_PATCH * n_images
-
-
-def _require_squares(patches: NDArray[Any]) -> None:
-    """Raise if squares of distances overflow: `kmeans2` would read foreign memory."""
-    largest = float(np.abs(patches).max())
-    if largest > math.sqrt(np.finfo(patches.dtype).max / (4.0 * patches.shape[1])):
-        raise NotFiniteError(
-            f"Patches hold numbers up to {largest:.3g}, the squares of whose distances "
-            "overflow: scale X to numbers near 1."
-        )
-
-
-def _sampled(
-    kernel: PatchKernel,
-    images: Tensor,
-    n_sampled: int,
-    n_patches: int,
-    generator: Generator,
-    is_averaged: bool,
-) -> Tensor:
-    """Return patches (m, d) of images drawn at random, twice as many as asked for.
-
-    For an average over flips, they are drawn from the images and their flips.
-    """
-    of_an_image = kernel.grid(cast(ImageShape, images.shape[1:])).n_patches
-    n_images = max(SAMPLED_IMAGES, FEWEST_OF_A_CENTRE * n_patches // of_an_image)
-    n_views = 2 if is_averaged else 1
-    order = permutation(n_views * len(images), generator)[:n_images]
-    n_each = -(-2 * n_sampled // len(order))
-    drawn = []
-    for part in slices(len(order), IMAGES_AT_ONCE):
-        given = images[order[part] % len(images)].to(torch.float64)
-        is_flipped = order[part] >= len(images)
-        given[is_flipped] = flip(given[is_flipped])
-        patches = kernel.normalized_patches(given)
-        patches = patches.flatten(1, 2).flatten(2)
-        keys = uniforms(patches.shape[:2], generator, torch.float32)
-        spots = keys.argsort(1)[:, :n_each, None].expand(-1, -1, patches.shape[2])
-        drawn.append(patches.gather(1, spots).flatten(0, 1))
-    return torch.cat(drawn)
-
-
-def _different(kernel: PatchKernel, images: Tensor, is_averaged: bool) -> Tensor:
-    """Return all different patches (m, d) of images and, for an average, of flips.
-
-    A matrix of them is needed later: they are refused as soon as it is too large.
-    """
-    found: Tensor | None = None
-    host, remedy = torch.device("cpu"), "use inducing='kmeans' or fewer images."
-    for part in slices(len(images), IMAGES_AT_ONCE):
-        given = images[part].to(torch.float64)
-        if is_averaged:
-            given = torch.cat([given, flip(given)])
-        patches = kernel.normalized_patches(given)
-        patches = patches.flatten(0, 2).flatten(1)
-        known = patches if found is None else torch.cat([found, patches])
-        found = torch.unique(known, dim=0)
-        needed = GRAM_COPIES * len(found) ** 2 * found.itemsize
-        what = f"A matrix of {len(found)} different patches, and more to come,"
-        require_memory(needed, host, what, remedy)
-    assert found is not None
-    return found
 
 
 def place_locations(

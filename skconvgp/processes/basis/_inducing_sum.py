@@ -20,15 +20,17 @@ from skconvgp.engine import free_memory, gibibytes, require_memory
 from skconvgp.kernels import FlipAverage, Kernel, PatchKernel, Scale, Sum
 from skconvgp.kernels._checks import plain_value
 from skconvgp.kernels._patches import COLOR_CHANNELS
-from skconvgp.processes.basis._inducing import (
+from skconvgp.processes.basis._chosen_patches import (
     DRAWN,
     GRAM_COPIES,
     KMEANS,
     LEARNED,
-    Inducing,
-    InducingSet,
     choose_patches,
     flops_of_choice,
+)
+from skconvgp.processes.basis._inducing import (
+    Inducing,
+    InducingSet,
     place_locations,
 )
 

@@ -22,7 +22,7 @@ from skconvgp.kernels import (
     matern,
     rbf,
 )
-from skconvgp.processes.basis import _inducing
+from skconvgp.processes.basis import _chosen_patches
 from tests.helpers.estimators import all_digits
 
 N, N_NEW, SIDE = 14, 5, 6
@@ -191,7 +191,7 @@ def test_numbers_of_each_term():
 
 
 def test_many_inducing_images_are_chosen_among_many(monkeypatch):
-    monkeypatch.setattr(_inducing, "SAMPLED_IMAGES", 10)
+    monkeypatch.setattr(_chosen_patches, "SAMPLED_IMAGES", 10)
     kernel = PatchKernel(patch_size=3, location_lengthscale=None) + rbf(2.0)
     gp = fitted(kernel, images(60), n_inducing=[4, 15])
     assert len(gp.inducing_patches_[1]) == 15

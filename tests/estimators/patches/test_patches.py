@@ -367,7 +367,7 @@ def test_different_patches_beyond_the_memory_are_refused_early(monkeypatch):
             raise TileMemoryError(others[-1])
 
     monkeypatch.setattr(
-        "skconvgp.processes.basis._inducing.require_memory", refuse_many
+        "skconvgp.processes.basis._chosen_patches.require_memory", refuse_many
     )
     gp = PatchGPRegressor(kernel(), inducing="unique")
     X = images(1000)  # each with 16 patches of its own
