@@ -203,6 +203,15 @@ def test_malformed_tables(changes):
         ScatteringTables(**tables(**changes))
 
 
+def test_averages_without_weights_are_zeros():
+    """They are written, too: memory that nobody wrote may hold anything."""
+    nothing = [torch.zeros(1, 8).double(), torch.zeros(1, 4).double()]
+    out = torch.full((2, 9, 1, 1), torch.nan)
+    given = torch.ones(2, 4, 6), torch.ones(2)
+    ScatteringTables(**tables(rows=nothing)).write(*given, out)
+    assert torch.equal(out, torch.zeros_like(out))
+
+
 def test_malformed_images():
     right = torch.ones(3, 4, 6), torch.ones(3), torch.zeros(3, 9, 1, 1)
     ScatteringTables(**tables()).write(*right)

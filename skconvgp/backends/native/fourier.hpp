@@ -353,9 +353,6 @@ SKCONVGP_INLINE void transform(const FourierLength& length, const Load& load,
     }
     Complex between[LARGEST_LENGTH];
     switch (length.even) {
-        case 1:
-            transform_evens<1>(length, load, between);
-            break;
         case 2:
             transform_evens<2>(length, load, between);
             break;

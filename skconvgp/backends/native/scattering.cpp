@@ -216,7 +216,7 @@ class Coefficients {
     }
 
     // Of `n_images` images, at most as many as there are lanes; others are blank.
-    void run(const float* images, const float* units, int n_images, float* out) const {
+    void run(const float* images, const float* units, int n_images, float* out) {
         unit_ = set1(1.0f);
         for (int image = 0; image < n_images; ++image) unit_[image] = units[image];
         read(images, n_images);
@@ -245,11 +245,13 @@ class Coefficients {
     Complex *spectrum_, *of_moduli_;  // [m / 2 + 1][n + 1]
     FloatV* columns_;                 // two of them
     FloatV *averaged_, *written_;     // [out_height][n], [out_height][out_width]
-    mutable FloatV unit_;
-    mutable float* to_;
-    mutable int n_images_;
+    // Of the images at hand: powers of 2 for each lane, their coefficients, their
+    // number.
+    FloatV unit_{};
+    float* to_ = nullptr;
+    int n_images_ = 0;
 
-    void read(const float* images, int n_images) const {
+    void read(const float* images, int n_images) {
         const ptrdiff_t size = ptrdiff_t(task_.height) * task_.width;
         ptrdiff_t p = 0;
         for (; p + LANES <= size; p += LANES) {
@@ -271,7 +273,7 @@ class Coefficients {
     }
 
     // Write the averages of padded images, and their spectrum.
-    void transform_images() const {
+    void transform_images() {
         const FourierLength &down = task_.heights[0], &across = task_.widths[0];
         const ptrdiff_t stride = across.n + 1, apart = down.n + COLUMNS_APART;
         for (int c = 0; c < across.n; c += 2) {
@@ -290,7 +292,7 @@ class Coefficients {
     }
 
     // Multiply a spectrum of a level with a wavelet, and transform its rows back.
-    void filter(const Complex* spectrum, int level, int scale, int angle) const {
+    void filter(const Complex* spectrum, int level, int scale, int angle) {
         const Waves& waves = task_.waves[level][scale];
         const FourierLength& across = task_.widths[scale];
         const int n_rows = task_.heights[scale].n;
@@ -312,7 +314,7 @@ class Coefficients {
 
     // Transform columns back, and write the averages of the moduli as a coefficient;
     // `spectrum` gets their spectrum if it is not null.
-    void take_moduli(int scale, int coefficient, Complex* spectrum) const {
+    void take_moduli(int scale, int coefficient, Complex* spectrum) {
         const FourierLength &down = task_.heights[scale], &across = task_.widths[scale];
         const ptrdiff_t stride = across.n + 1, apart = down.n + COLUMNS_APART;
         for (int c = 0; c < across.n; c += 2) {
@@ -329,7 +331,7 @@ class Coefficients {
     }
 
     // Average the rows of what is averaged along columns.
-    void write(int level, int coefficient) const {
+    void write(int level, int coefficient) {
         const Averages& averages = task_.columns[level];
         const ptrdiff_t n = task_.widths[level].n, width = task_.out_width;
         const ptrdiff_t size = task_.out_height * width;
@@ -364,7 +366,7 @@ size_t scattering_bytes(const ScatteringTask& task) {
 
 void scatter(const ScatteringTask& task, void* workspace) {
     Arena arena{(char*)workspace, 0};
-    const Coefficients coefficients(task, arena);
+    Coefficients coefficients(task, arena);
     const ptrdiff_t size = ptrdiff_t(task.height) * task.width;
     const ptrdiff_t values =
         ptrdiff_t(task.n_coefficients) * task.out_height * task.out_width;

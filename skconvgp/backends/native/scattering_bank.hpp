@@ -166,6 +166,7 @@ class WindowTable {
                 }
                 begin = std::max(end, begin + 1);
             }
+            if (!adds) windows_.push_back({k, together, 0, 0, 0, false});  // zeros
         }
     }
     Averages get() const {
