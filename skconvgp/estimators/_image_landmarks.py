@@ -10,6 +10,7 @@ from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._resources import EstimatorResources
 from skconvgp.estimators.settings._checks import as_count, is_auto
 from skconvgp.processes import (
+    HELD,
     LandmarkFit,
     PartsFit,
     Problem,
@@ -21,7 +22,6 @@ MOST_SUMMED = 8000  # images whose matrix is factorised
 # images passes the limit. They take about as long as features of all images.
 LANDMARKS, LEAST_LANDMARKS = MOST_SUMMED, 500
 FEWER = 0.8  # times as many landmarks are tried next, if memory is missing
-HELD = "matrices, views and features of all images"
 OF_LANDMARKS = "those of {} landmarks"
 
 
@@ -63,7 +63,7 @@ def landmarks_of(
     n = whole.images.n_samples
     if n > MOST_SUMMED:
         why = f"an exact sum is for at most {MOST_SUMMED} images"
-    elif missing := missing_memory(whole.size, resources, HELD):
+    elif missing := missing_memory(whole.route(resources).size, resources, HELD):
         why = missing
     else:
         return Landmarks(0)

@@ -186,9 +186,12 @@ class ImageRegressor(GPRegressor):
     patches, and comparisons with training images.
 
     Time grows with the square of the number n of images for covariances and with n^3
-    for the choice of the noise. A fit holds six matrices of n^2 numbers. Up to some
-    thousand images these are less than the matrices of all parts of the images that
-    choose, the features of patches and the images as the parts see them, tens of
+    for the choice of the noise. A fit holds six matrices of n^2 numbers. If these do
+    not fit into the memory and the noise is given as a number, it holds one in single
+    precision, which :class:`~skconvgp.solvers.RefinedCholesky` factors in place, and
+    while parts are added one more, or five if mirror images are averaged over. Up to
+    some thousand images these are less than the matrices of all parts of the images
+    that choose, the features of patches and the images as the parts see them, tens of
     thousands of numbers in single precision for each image.
 
     Above 8000 images, or if all this does not fit into the memory, landmarks take the

@@ -106,7 +106,7 @@ from skconvgp.processes.fits._held_rows import HeldRows
 from skconvgp.processes.fits._label_models import LabelModel, LinkModel, NoisyModel
 from skconvgp.processes.fits._landmark_plan import plan_landmarks
 from skconvgp.processes.fits._part_choice import PartChoice
-from skconvgp.processes.fits._parts_fit import PartsFit, judged_images
+from skconvgp.processes.fits._parts_fit import HELD, PartsFit, judged_images
 from skconvgp.processes.fits._parts_landmarks import LandmarkFit
 from skconvgp.processes.fits._patch_noise import LEAST_NOISE
 from skconvgp.processes.fits._patches import plan_patches
@@ -145,6 +145,7 @@ __all__ = [
     "FEATURES",
     "FLOPS",
     "GRAM_COPIES",
+    "HELD",
     "IMAGES",
     "INDUCING",
     "ITERATIVE",

@@ -284,8 +284,8 @@ def route_of(
         return direct
     missing = missing_memory(size, resources)
     if missing:
-        in_place = _auto_in_place(direct, n, resources, missing, noise)
-        if in_place is not None:
+        in_place = route_in_place(direct, n, resources, missing, noise)
+        if in_place is not None and not missing_memory(in_place.size, resources):
             return in_place
         route = replace(direct, solver=ConjugateGradient(), reason=missing)
         return iterative_route(route, n, resources)
@@ -342,16 +342,16 @@ def _route_in_place(
     return replace(direct, solver=solver, size=size, is_single=True, fallback=fallback)
 
 
-def _auto_in_place(
+def route_in_place(
     direct: Route, n: int, resources: Resources, missing: str, noise: float
 ) -> Route | None:
-    """Return the route of one matrix in single precision, if it fits and is of use."""
+    """Return the route of one matrix in single precision, if it is of use."""
     solver = RefinedCholesky()
     if noise < solver.least_noise(n):
         return None
     fallback = ConjugateGradient(rank=max(1, min(FALLBACK_RANK, n // FALLBACK_SHARE)))
     route = _route_in_place(direct, n, resources, solver, fallback)
-    if route is None or missing_memory(route.size, resources):
+    if route is None:
         return None
     reason = f"{missing}; one matrix in single precision holds both"
     return replace(route, reason=reason)

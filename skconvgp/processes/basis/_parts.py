@@ -5,7 +5,7 @@ The formulas: docs/maths.rst, "Sums of parts".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, Self, cast
 
 import numpy as np
@@ -67,8 +67,11 @@ class Part(Protocol):
         """Return the backend of tiles or features."""
         ...
 
-    def gram(self, run: Run) -> Tensor:
-        """Return the covariances (n, n) of the training images."""
+    def gram(self, run: Run, dtype: torch.dtype | None = None) -> Tensor:
+        """Return the covariances (n, n) of the training images.
+
+        They have a precision, by default that of solves, in which they are summed.
+        """
         ...
 
     def cross(
@@ -99,6 +102,13 @@ class Part(Protocol):
     def pull(self, images: Tensor, sums: FloatArray, run: Run) -> Tensor:
         """Return derivatives (b, c, h, w) by new images of sums over covariances."""
         ...
+
+
+def in_dtype(run: Run, dtype: torch.dtype | None) -> Run:
+    """Return the run with a precision of solves, if one is given."""
+    if dtype is None:
+        return run
+    return replace(run, config=replace(run.config, solve_dtype=dtype))
 
 
 @dataclass(frozen=True)
@@ -148,9 +158,9 @@ class KernelPart(Seen):
         """Return the part: covariances have their precision."""
         return self
 
-    def gram(self, run: Run) -> Tensor:
+    def gram(self, run: Run, dtype: torch.dtype | None = None) -> Tensor:
         """Return the covariances (n, n) of the training images."""
-        return self.basis.oracle(run, "fit").gram()
+        return self.basis.oracle(in_dtype(run, dtype), "fit").gram()
 
     def cross(
         self, sight: Sight, run: Run, *, needs_diag: bool
@@ -233,9 +243,9 @@ class MirroredPart(Seen):
         """Return the part: covariances have their precision."""
         return self
 
-    def gram(self, run: Run) -> Tensor:
+    def gram(self, run: Run, dtype: torch.dtype | None = None) -> Tensor:
         """Return the covariances (n, n) of the training images."""
-        n = self.basis.n_samples // 2
+        n, run = self.basis.n_samples // 2, in_dtype(run, dtype)
         if self.commutes:
             return symmetrize_(self._averaged(self.basis.rows[:n], run, "fit"))
         whole = self.basis.oracle(run, "fit").gram()

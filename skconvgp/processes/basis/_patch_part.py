@@ -101,10 +101,14 @@ class PatchPart(Seen):
         shown = n_versions * self.basis.exact.rows.shape[1]
         return 2 * self.basis.n_samples + (shown if self.view is not None else 0)
 
-    def gram(self, run: Run) -> Tensor:
-        """Return the covariances (n, n) of the training images."""
+    def gram(self, run: Run, dtype: torch.dtype | None = None) -> Tensor:
+        """Return the covariances (n, n) of the training images.
+
+        Products are summed in the precision of solves.
+        """
         n, config = len(self.features), run.config
-        gram = torch.empty((n, n), dtype=config.solve_dtype, device=config.device)
+        dtype = dtype or config.solve_dtype
+        gram = torch.empty((n, n), dtype=dtype, device=config.device)
         for part in slices(n, min(PRODUCTS, self._at_once(config))):
             # Products with earlier images: those with later ones are the same.
             products = self._products(run.tensor(self.features[part]), part.stop, run)

@@ -76,6 +76,7 @@ def fit_exact(
     keeps_left_out: bool,
     gram_seconds: float = 0.0,
     least_noise: float = 0.0,
+    single: Tensor | None = None,
 ) -> tuple[Process, Record]:
     """Fit to all samples of a problem.
 
@@ -93,6 +94,8 @@ def fit_exact(
         Time that was spent on covariances before.
     least_noise : float, default=0.0
         Lower bound of the noise variance.
+    single : Tensor of shape (n, n), optional
+        The Gram matrix in single precision, if it is known; it is overwritten.
 
     Returns
     -------
@@ -107,7 +110,7 @@ def fit_exact(
     )
     start = clock(device)
     y, w = run.tensor(problem.targets), run.tensor(problem.weights)
-    gram, mean_diag = _gram_operator(basis, route, run, w)
+    gram, mean_diag = _gram_operator(basis, route, run, w, single)
     gram_seconds += clock(device) - start
 
     start = clock(device)
@@ -212,9 +215,16 @@ def exact_stages(
 
 
 def _gram_operator(
-    basis: GramBasis | PartsBasis, route: Route, run: Run, weights: Tensor
+    basis: GramBasis | PartsBasis,
+    route: Route,
+    run: Run,
+    weights: Tensor,
+    single: Tensor | None,
 ) -> tuple[GramOperator, float]:
     """Return the Gram matrix with mean diagonal 1, and its divisor."""
+    if single is not None:
+        mean_diag = mean_variance(single.diagonal().to(weights), weights)
+        return SingleGram(single.div_(mean_diag)), mean_diag
     oracle: Any = basis.cached_oracle(run)
     if route.is_single:
         n = oracle.n_samples

@@ -246,15 +246,17 @@ def summed(
     resources: Resources,
     run: Run,
     run_of: Callable[[Part], Run],
+    dtype: torch.dtype | None = None,
 ) -> tuple[tuple[Part, ...], FloatArray, Tensor]:
     """Return the parts of weight, their factors, and the sum (n, n) of their matrices.
 
     One matrix is held beside the sum. `of_images` (n,) are weights of the images, and
-    `run_of` returns how to compute the matrix of a part.
+    `run_of` returns how to compute the matrix of a part. Matrices have a precision, by
+    default that of the weights.
     """
     sight = Sight(torch.cat([images, flip(images)]) if is_mirrored else images)
     used: list[int] = np.flatnonzero(weights).tolist()
-    total = of_images.new_zeros((len(images),) * 2)
+    total = of_images.new_zeros((len(images),) * 2, dtype=dtype)
     found = {}
     for index in in_turn(choices, used):
         with run.progress.inside(stage_name(choices, index, len(images))):
@@ -265,7 +267,7 @@ def summed(
                 resources=resources,
                 run=run,
             )
-            gram = part.gram(run_of(part))
+            gram = part.gram(run_of(part), dtype)
         factor = float(weights[index]) / unit_of(gram, of_images.to(gram))
         total.add_(gram, alpha=factor)
         found[index] = part, factor

@@ -24,6 +24,8 @@ from skconvgp.processes._plan import (
     Fitted,
     Plan,
     Route,
+    missing_memory,
+    route_in_place,
 )
 from skconvgp.processes._problem import Problem, Settings, entries
 from skconvgp.processes._run import (
@@ -39,6 +41,7 @@ from skconvgp.processes._run import (
     clock,
 )
 from skconvgp.processes.basis._parts_basis import PartsBasis
+from skconvgp.processes.basis._patch_part import PRODUCTS
 from skconvgp.processes.basis._plain import KernelBasis
 from skconvgp.processes.basis._sight import Sight
 from skconvgp.processes.fits._exact import fit_exact
@@ -59,6 +62,9 @@ from skconvgp.solvers import Cholesky
 
 JUDGED_IMAGES = 1000  # images that choose weights, at most
 WEIGHTS = "weights"  # a stage
+HELD = "matrices, views and features of all images"
+PAIR_COPIES = 2  # the sum, and the matrix of a part without mirror images
+PRODUCT_COPIES = 2  # of some rows of the matrix of a part, in double precision
 # Matrices that are held beside those of the parts while weights are chosen.
 MIXING_COPIES = 8
 KEPT_SHARE = 0.4  # of the parts whose weights are chosen, about
@@ -101,32 +107,60 @@ class PartsFit:
 
         Views and features are in single precision, and count half.
         """
+        n = self.images.n_samples
+        shown, kept, judged = self._seen
+        is_judged = n <= JUDGED_IMAGES  # all images choose
+        at_once = max(SELECTION_COPIES, SUMMED_COPIES)
+        on_gpu = max(judged, GPU_SELECTION_COPIES * n**2 + judged * is_judged) + shown
+        held = max(judged, at_once * n**2 + judged * is_judged) + shown + kept
+        return Size(held, on_gpu, n**2 + shown + kept)
+
+    @property
+    def _seen(self) -> tuple[int, int, int]:
+        """Numbers of views and of features, and those that choose weights."""
         n, shape = self.images.n_samples, self.images.image_shape
-        m = min(n, JUDGED_IMAGES)
         choices = [self.choices[i] for i in np.flatnonzero(self.shares != 0.0)]
         n_judged = len(choices) * len(self.mirrors) + MIXING_COPIES
-        judged = n_judged * m**2 * self._is_choosing
+        judged = n_judged * min(n, JUDGED_IMAGES) ** 2 * self._is_choosing
         versions = 2 if any(self.mirrors) else 1
         shown = max(choice.n_shown(shape) for choice in choices) * versions * n // 2
         each = [choice.n_kept for choice in choices]
         # Those without mirror images are held while the matrix of a part is computed.
         kept = (sum(each) + max(each) * (len(self.mirrors) - 1)) * n // 2
-        at_once = max(SELECTION_COPIES, SUMMED_COPIES)
-        on_gpu = max(judged, GPU_SELECTION_COPIES * n**2 + judged * (n == m)) + shown
-        held = max(judged, at_once * n**2 + judged * (n == m)) + shown + kept
-        return Size(held, on_gpu, n**2 + shown + kept)
+        return shown, kept, judged
+
+    def route(self, resources: Resources) -> Route:
+        """Return how to solve: with one matrix in single precision if memory is short.
+
+        The noise is a number then, and not all images choose weights.
+        """
+        direct = Route(Cholesky(), self.size, is_held=True, reason="")
+        n, noise = self.images.n_samples, self.settings.noise
+        missing = missing_memory(self.size, resources, HELD)
+        is_judged = self._is_choosing and n <= JUDGED_IMAGES
+        if not missing or isinstance(noise, str) or is_judged:
+            return direct
+        route = route_in_place(direct, n, resources, missing, noise)
+        if route is None:
+            return direct
+        shown, kept, judged = self._seen
+        of_kernels = any(not choice.n_kept for choice in self.choices)
+        copies = SUMMED_COPIES if any(self.mirrors) and of_kernels else PAIR_COPIES
+        summing = copies * n**2 // 2 + PRODUCT_COPIES * n * min(n, PRODUCTS)
+        held = max(judged, summing, route.size.held) + shown + kept
+        if held >= direct.size.held:  # of few images, the solver needs more beside
+            return direct
+        return replace(route, size=Size(held, held, held))
 
     def plan(self, resources: Resources) -> Plan:
         """Return the plan of the fit."""
-        route = Route(Cholesky(), self.size, is_held=True, reason="")
-        fit_at = partial(self._fit, route, resources)
-        n = self.images.n_samples
+        route, n = self.route(resources), self.images.n_samples
         return Plan(
             n,
-            self.size,
-            fit_at,
+            route.size,
+            partial(self._fit, route, resources),
             solver=route.solver,
-            stages=tuple(self._stages(n)),
+            stages=tuple(self._stages(n, route)),
             known=route.known | {"n_pairs": entries(n)},
         )
 
@@ -139,11 +173,11 @@ class PartsFit:
         run: Run,
     ) -> Fitted:
         start, n = clock(run.config.device), len(problem.rows)
-        run.progress.expect(*self._stages(n))
+        run.progress.expect(*self._stages(n, route))
         built, weights, mirror = self.chosen(problem, resources, run)
         report = tell_parts(self.choices, weights, run, is_mirrored=mirror)
         if built is None:
-            run.progress.expect(*self._stages_of(weights, n, mirror=mirror))
+            run.progress.expect(*self._stages_of(weights, n, route, mirror=mirror))
             parts, factors, gram = summed(
                 self.choices,
                 weights,
@@ -153,6 +187,7 @@ class PartsFit:
                 resources=resources,
                 run=run,
                 run_of=lambda _: run,
+                dtype=torch.float32 if route.is_single else None,
             )
         else:
             used = weights[weights > 0.0]
@@ -160,28 +195,30 @@ class PartsFit:
             gram = mixed(built.grams, used)
             del built
         basis = PartsBasis(self.images, parts, factors)
+        single = gram if route.is_single else None
         process, record = fit_exact(
             problem,
-            basis.with_gram(gram),
+            basis if route.is_single else basis.with_gram(gram),
             run,
             settings=self.settings,
             route=route,
             keeps_left_out=self.keeps_left_out,
             gram_seconds=clock(run.config.device) - start,
+            single=single,
         )
         record = replace(record, report=record.report | report)
         return Fitted(replace(process, basis=basis), record, np.arange(n))
 
-    def _stages(self, n: int) -> list[Stage]:
+    def _stages(self, n: int, route: Route | None = None) -> list[Stage]:
         """Return the stages of a fit to n images."""
         m, mirror = min(n, JUDGED_IMAGES), self.mirrors[-1]
         used = np.where(self.shares != 0.0, 1.0, 0.0)
-        whole = self._stages_of(used, n, mirror=mirror)
+        whole = self._stages_of(used, n, route, mirror=mirror)
         if not self._is_choosing:
             return whole
         n_scores = TRIALS * len(self.mirrors)
         return [
-            *self._stages_of(used, m, mirror=mirror)[:-2],
+            *self._stages_of(used, m, route, mirror=mirror)[:-2],
             Stage(WEIGHTS, n_scores * (FACTOR + INVERSE) * m**3, FLOPS),
             *(self.kept_of(whole) if n > m else whole[-2:]),
         ]
@@ -194,10 +231,14 @@ class PartsFit:
             for one in stages
         ]
 
-    def _stages_of(self, weights: FloatArray, n: int, *, mirror: bool) -> list[Stage]:
+    def _stages_of(
+        self, weights: FloatArray, n: int, route: Route | None, *, mirror: bool
+    ) -> list[Stage]:
         """Return the stages of a fit to n images whose parts are known."""
         n_noises = isinstance(self.settings.noise, str)
         solving = FACTOR + INVERSE * self.keeps_left_out
+        if route is not None and route.is_single:  # in half of the time
+            solving = FACTOR / 2.0
         used: list[int] = np.flatnonzero(weights).tolist()
         return [
             *part_stages(
@@ -206,7 +247,7 @@ class PartsFit:
                 self.images,
                 n,
                 is_mirrored=mirror,
-                held=self.size.held,
+                held=(self.size if route is None else route.size).held,
             ),
             Stage(NOISE, n_noises * EIGEN * n**3, FLOPS),
             Stage(SOLVING, solving * n**3, FLOPS),
