@@ -37,8 +37,9 @@ NETWORK_SIDE = 32  # pixels, of the largest images whose pixels a network sees
 # and digits, and others.
 USUAL, OTHER = 4.0, 1.0
 # Milliseconds of a core: operations of products, covariances of a pair of positions of
-# a network, scattering of a value by the number of scales, by the compiled extension.
-FLOPS_OF_A_MS, OF_A_POSITION = 4e7, 5e-5
+# a network and more for each channel, scattering of a value by the number of scales, by
+# the compiled extension.
+FLOPS_OF_A_MS, OF_A_POSITION, OF_A_CHANNEL = 4e7, 7e-7, 3.5e-8
 OF_SCATTERING = (0.0, 1.1e-5, 4.2e-5, 8e-5, 1.5e-4)
 
 PIXELS = "pixels"
@@ -155,7 +156,7 @@ class Dictionary:
 
     def _network(self, shape: ImageShape) -> PartChoice:
         """Return a network on images of a shape (c, h, w)."""
-        each = OF_A_POSITION * shape[1] * shape[2]
+        each = (OF_A_POSITION + OF_A_CHANNEL * shape[0]) * math.prod(shape[1:])
         return PartChoice(
             convnet(depth=2, kernel_size=3),
             cost=each * self.n_images,

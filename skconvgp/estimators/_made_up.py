@@ -9,13 +9,19 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.lib.stride_tricks import sliding_window_view
 
+from skconvgp.engine import require_memory
 from skconvgp.estimators._fitting import FitData
+from skconvgp.estimators.compute._rates import spread
 from skconvgp.processes import LabelModel, Problem
 
 CLASSES, OUTPUTS = 10, 1  # that are made up
 READ = 2000  # samples of a shape that are read in place of all
+HOST = torch.device("cpu")
+# Of all samples of a shape: copies of targets, and bytes of weights and indices.
+TARGET_COPIES, OF_A_SAMPLE = 3, 256
 
 
 def as_shape(X: object) -> tuple[int, ...]:
@@ -52,11 +58,30 @@ def samples_of_shape(shape: tuple[int, ...]) -> Any:
     return sliding_window_view(values, each).reshape(shape)
 
 
-def few_of_shape(shape: tuple[int, ...], n_classes: int) -> Any:
-    """Return a few samples of a shape, which are read in place of all."""
-    m = min(shape[0], max(READ, 2 * n_classes))
+def few_of_shape(
+    shape: tuple[int, ...], y: Any, n_outputs: int | None, *, is_label: bool
+) -> tuple[Any, Any]:
+    """Return a few samples of a shape, and theirs of the labels or targets of all.
+
+    They are read in place of all. Each class is among them. Without labels or targets y
+    is None.
+    """
+    n, firsts = shape[0], np.arange(n_outputs or CLASSES)
+    if y is not None:
+        y = np.asarray(y)
+        count = len(y) if y.ndim else 1
+        if count != n:
+            raise ValueError(f"y has {count} values for {n} samples.")
+        if is_label and y.ndim == 1:
+            comparable = y.astype(str) if y.dtype == object else y
+            firsts = np.unique(comparable, return_index=True)[1]
+    indices = spread(n, max(READ, 2 * len(firsts)))
+    if y is not None:
+        indices = np.union1d(indices, firsts) if is_label else indices
+        y = y[indices]
+    m = len(indices)
     rest = (m,) if is_square(shape) else shape[1:]
-    return samples_of_shape((m, *rest))
+    return samples_of_shape((m, *rest)), y
 
 
 def is_square(shape: tuple[int, ...]) -> bool:
@@ -69,8 +94,13 @@ def grown(
     shape: tuple[int, ...],
     models_of: Callable[[Problem], Sequence[LabelModel]],
 ) -> FitData:
-    """Return data of all samples of a shape, given those of a few that were read."""
+    """Return data of all samples of a shape, given those of a few that were read.
+
+    Raises a `TileMemoryError` if there is no memory for their targets.
+    """
     n, few, samples = shape[0], data.problem, data.samples
+    needed = n * (few.targets[:1].nbytes * TARGET_COPIES + OF_A_SAMPLE)
+    require_memory(needed, HOST, f"A plan of {n} samples", "plan for fewer samples.")
     rows = samples_of_shape(shape).reshape(n, -1)
     order = np.arange(n) % len(few.rows)
     codes = None if few.codes is None else few.codes[order]

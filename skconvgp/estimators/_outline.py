@@ -17,7 +17,6 @@ from skconvgp.engine import free_memory
 from skconvgp.estimators._fit_plan import KNOWN, FitPlan, OtherPlan, PlannedStage
 from skconvgp.estimators._fitting import FitData, PlannedFit
 from skconvgp.estimators._made_up import (
-    CLASSES,
     as_shape,
     few_of_shape,
     grown,
@@ -67,10 +66,7 @@ class Outline:
         shape, start = as_shape(X), time.perf_counter()
         with without_warnings() if shape else nullcontext():
             if shape:
-                X = few_of_shape(shape, n_outputs or CLASSES)
-                if y is not None and len(y) != shape[0]:
-                    raise ValueError(f"y has {len(y)} values for {shape[0]} samples.")
-                y = None if y is None else y[: len(X)]
+                X, y = few_of_shape(shape, y, n_outputs, is_label=self.is_label)
             if y is None:
                 y = targets_for(X, n_outputs, is_label=self.is_label)
             data = self.read(X, y, None, is_outline=True)
@@ -79,7 +75,10 @@ class Outline:
             n_copied = data.problem.rows.nbytes * (self.keeps_rows or not is_same)
             if shape:
                 n_copied = n_copied // len(X) * shape[0]
-                data = grown(data, shape, self.models_of)
+                try:
+                    data = grown(data, shape, self.models_of)
+                except TileMemoryError as error:
+                    return self._without_memory(shape[0], error)
             reading = PlannedStage(READING, time.perf_counter() - start, 0)
             found = replace(self._plan(data, reading), sample_bytes=n_copied)
             others = tuple(self._others(data, found))
@@ -92,8 +91,7 @@ class Outline:
             planned = self.planned(data, is_outline=True)
             run, missing = _run(planned)
         except TileMemoryError as error:
-            nothing = FitPlan(self.name, "", n, 0, (), 0, str(HOST), "", "", 0, {})
-            return replace(nothing, free_bytes=free_memory(HOST), missing=str(error))
+            return self._without_memory(n, error)
         basis = _precise(planned.plan.basis, planned, run)
         stages = (*planned.before, *planned.plan.stages)
         of_stages = _joined(_planned_stages(stages, planned, run))
@@ -114,6 +112,11 @@ class Outline:
             {field: known[field] for field in KNOWN if field in known},
             missing,
         )
+
+    def _without_memory(self, n: int, error: TileMemoryError) -> FitPlan:
+        """Return the plan of a fit to n samples that there is no memory for."""
+        nothing = FitPlan(self.name, "", n, 0, (), 0, str(HOST), "", "", 0, {})
+        return replace(nothing, free_bytes=free_memory(HOST), missing=str(error))
 
     def _others(self, data: FitData, found: FitPlan) -> Iterator[OtherPlan]:
         """Yield what other settings would take, as far as they go with the others."""

@@ -77,17 +77,18 @@ class FactorInPlace:
     def matmul(self, columns: Tensor) -> Tensor:
         """Return K + diag(noise) times columns (n, k), from its triangle.
 
-        Products are added in the precision of the columns.
+        Products are added in double precision.
         """
         n, k = columns.shape
-        product = (self.diagonal + self.noise)[:, None] * columns
+        double = columns.to(torch.float64)
+        product = (self.diagonal + self.noise)[:, None] * double
         for rows in _row_blocks(n):
-            left = self.matrix[rows, : rows.stop].to(columns.dtype)
+            left = self.matrix[rows, : rows.stop].to(torch.float64)
             left[:, rows.start :].tril_(-1)
             with threads_for(left.numel() * k):
-                product[rows] += left @ columns[: rows.stop]
-                product[: rows.stop].addmm_(left.mT, columns[rows])
-        return product
+                product[rows] += left @ double[: rows.stop]
+                product[: rows.stop].addmm_(left.mT, double[rows])
+        return product.to(columns.dtype)
 
     def half_solve(self, rhs: Tensor) -> Tensor:
         """Solve L x = rhs for right-hand sides (n, k), in single precision."""
@@ -138,7 +139,7 @@ def factor_in_place_(matrix: Tensor, noise: Tensor) -> FactorInPlace:
             "A factor in single precision in place is computed on the CPU: use "
             f"device='cpu', got {str(matrix.device)!r}, or another solver."
         )
-    diagonal = matrix.diagonal().to(noise.dtype)
+    diagonal = matrix.diagonal().to(torch.float64, copy=True)
     scale = float(diagonal.mean())
     matrix.diagonal().add_(noise.to(matrix.dtype))
     # For LAPACK, whose arrays are in the order of columns, it is the lower triangle.

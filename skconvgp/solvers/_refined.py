@@ -125,7 +125,7 @@ class RefinedCholesky(Part):
         return RefinedCholeskyState(both, *_log_det(both))
 
     def solve(self, state: RefinedCholeskyState, rhs: Tensor) -> Solution:
-        """Solve for right-hand sides (n, k), a block of columns at a time."""
+        """Solve for right-hand sides (n, k) in double precision, a block at a time."""
         both = state.both
         parts = [
             block_cg(
@@ -135,14 +135,14 @@ class RefinedCholesky(Part):
                 tolerance=self.tolerance,
                 max_iter=self.max_iter,
             )
-            for columns in torch.split(rhs, BLOCK, dim=1)
+            for columns in torch.split(rhs.to(torch.float64), BLOCK, dim=1)
         ]
         residual = float(torch.cat([part.residual for part in parts]).max())
         stats = {
             "iterations": float(max(part.n_iter for part in parts)),
             "residual": residual,
         }
-        value = torch.cat([part.value for part in parts], dim=1)
+        value = torch.cat([part.value for part in parts], dim=1).to(rhs.dtype)
         return Solution(value, residual <= self.tolerance, stats)
 
     def half_solve(self, state: RefinedCholeskyState, rhs: Tensor) -> Tensor:

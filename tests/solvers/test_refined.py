@@ -72,6 +72,23 @@ def test_other_results_come_from_the_factor():
     np.testing.assert_allclose(state.both.matmul(rhs), matrix @ rhs.numpy(), rtol=1e-12)
 
 
+def test_right_hand_sides_in_single_precision_leave_matrix_and_factor_as_they_are():
+    gram, noises, rhs = system()
+    matrix = dense(gram, noises)
+    solver = RefinedCholesky()
+    state = solver.init(SingleGram(gram), noises.to(torch.float32))
+    kept = state.both.matrix.clone()
+    expected = np.linalg.solve(matrix, rhs.numpy())
+    allowed = 1e-4 * abs(expected).max()
+    for _ in range(2):
+        solution = solver.solve(state, rhs.to(torch.float32))
+        assert solution.converged
+        assert solution.value.dtype == torch.float32
+        np.testing.assert_allclose(solution.value, expected, atol=allowed)
+    assert torch.equal(state.both.matrix, kept)
+    np.testing.assert_allclose(state.both.diagonal, np.ones(N), rtol=1e-6)
+
+
 def test_a_matrix_in_double_precision_is_copied():
     gram, noises, rhs = system()
     given = gram.to(torch.float64)

@@ -19,7 +19,11 @@ from skconvgp import (
     PatchGPClassifier,
 )
 from skconvgp.estimators import FitPlan, OtherPlan, PlannedStage
-from skconvgp.estimators._made_up import as_shape, samples_of_shape
+from skconvgp.estimators._made_up import (
+    as_shape,
+    few_of_shape,
+    samples_of_shape,
+)
 from skconvgp.estimators.compute import _rates
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import convnet, rbf
@@ -141,6 +145,31 @@ def test_numbers_of_outputs_are_whole(n_outputs):
 def test_labels_of_a_shape_are_as_many():
     with pytest.raises(ValueError, match="y has 3 values for 5 samples"):
         ConvNetGPClassifier().plan((5, 8, 8), [0, 1, 0])
+
+
+def test_one_label_of_a_shape_is_too_few():
+    with pytest.raises(ValueError, match="y has 1 values for 5 samples"):
+        ConvNetGPClassifier().plan((5, 8, 8), 3)
+
+
+@pytest.mark.parametrize("as_object", [False, True])
+def test_labels_of_a_shape_may_be_sorted(as_object):
+    n, n_classes = 6000, 3
+    y = np.arange(n) * n_classes // (n - 1)  # the last class has one sample
+    labels = np.array([f"class {one}" for one in y], dtype=object) if as_object else y
+    samples, some = few_of_shape((n, 5), labels, None, is_label=True)
+    assert len(samples) == len(some) < n
+    np.testing.assert_array_equal(np.unique(some), np.unique(labels))
+    ordered = few_of_shape((n, 5), np.sort(y == 0), None, is_label=True)[1]
+    assert ordered.mean() == pytest.approx((y == 0).mean(), abs=1e-3)
+    assert ConvNetGPClassifier(rbf()).plan((n, 5), labels).fits
+
+
+def test_a_shape_whose_targets_have_no_memory_says_so():
+    plan = ConvNetGPClassifier(rbf()).plan((10**11, 50))
+    assert not plan.fits
+    assert plan.n_samples == 10**11
+    assert "A plan of 100000000000 samples needs" in plan.missing
 
 
 def test_a_shape_of_many_samples_is_planned_without_them():

@@ -190,6 +190,18 @@ def test_costs_of_parts_follow_the_number_of_images_and_pixels():
     assert many[network].cost == pytest.approx(2.0 * few[network].cost)
 
 
+def test_a_network_costs_as_much_as_patches_and_more_with_channels():
+    # With a thousand images, by measurements on one core.
+    parts = usual_parts((1, 28, 28), 1000)
+    ratio = parts["network on pixels"].cost / parts["patches of pixels"].cost
+    assert 0.3 < ratio < 3.0
+    grey, colour = (
+        usual_parts((channels, 32, 32), 1000)["network on scattering, J=2"].cost
+        for channels in (1, 3)
+    )
+    assert 1.0 < colour / grey < 3.0
+
+
 def test_views_and_features_are_counted_before_any_work(monkeypatch):
     images, labels = digits(60)
     # 21 matrices, with mirror images: the rest is what the parts see and keep.
