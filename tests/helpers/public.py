@@ -261,7 +261,7 @@ def _cases() -> list[Case]:
         Case(gp(CONV, completion=completion.CoarseKernel(pool=2))),
         *(Case(gp(rbf(), completion=part)) for part in completions),
         Case(gpr(rbf(), solver=solvers.Cholesky())),
-        Case(gpr(rbf(), solver=solvers.RefinedCholesky())),
+        Case(gpr(rbf(), solver=solvers.RefinedCholesky(tolerance=1e-10))),
         Case(gpr(rbf(), solver=solvers.Lsqr())),
         Case(gpr(rbf(), completion=completion.RandomFeatures(40))),
         Case(gpr(rbf(), completion=completion.NearestNeighbors(8))),

@@ -80,16 +80,18 @@ def test_a_weight_of_two_is_two_equal_samples(case):
     X, y, new = case.data()
     weighted, repeated = case.new().fit(X, y, sample_weight=WEIGHTS), case.new()
     repeated.fit(np.repeat(X, WEIGHTS, 0), np.repeat(y, WEIGHTS, 0))
+    # The search for weights of parts ends a little elsewhere.
+    unit = 100.0 if getattr(weighted, "parts", None) == "auto" else 1.0
     for name in ("predict_proba", "predict", "decision_function"):
         if not offers(weighted, name):
             continue
         found, expected = (getattr(gp, name)(new) for gp in (weighted, repeated))
-        size = np.abs(expected).max()
-        np.testing.assert_allclose(found, expected, atol=1e-7 * size, err_msg=name)
+        allowed = 1e-7 * unit * np.abs(expected).max()
+        np.testing.assert_allclose(found, expected, atol=allowed, err_msg=name)
         break
     _, spread = weighted.predict_latent(new, return_std=True)
     _, expected = repeated.predict_latent(new, return_std=True)
-    np.testing.assert_allclose(spread, expected, rtol=1e-6)
+    np.testing.assert_allclose(spread, expected, rtol=1e-6 * unit)
 
 
 @pytest.mark.parametrize("word", LANDMARKS)
