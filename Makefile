@@ -59,7 +59,7 @@ PURE_TESTS ?= tests/backends/test_choose.py tests/backends/test_reference.py \
     tests/estimators/compute/test_backend.py
 SANITIZE_TESTS ?= tests/backends/test_fused.py tests/backends/test_fused_malformed.py \
     tests/backends/test_fused_tangents.py tests/backends/test_fused_pools.py \
-    tests/backends/test_patch_responses.py
+    tests/backends/test_patch_responses.py tests/backends/test_scattering.py
 # Wider vectors are the same code, which takes minutes to compile with sanitizers.
 SANITIZE_WIDE ?= OFF
 # What holds for the arithmetic of a GPU too: maps of up to 128 columns, one thread.
@@ -130,7 +130,8 @@ test: $(VENV)/.ready-test
 
 # All tests, with coverage, in every environment, and every page of the gallery.
 ALL = ONLY= ONLY_OLDEST= OLDEST_TESTS= PURE_TESTS="tests/backends tests/estimators/functions/test_gram.py \
-    tests/test_common.py" SANITIZE_TESTS="$(wildcard tests/backends/test_fused*.py)" \
+    tests/test_common.py" SANITIZE_TESTS="$(wildcard tests/backends/test_fused*.py) \
+    tests/backends/test_scattering.py" \
     SANITIZE_WIDE=ON VENV_SANITIZE=.venv-sanitize-wide \
     LANES_TESTS="$(addprefix tests/backends/test_,fused.py fused_bits.py fused_fuzz.py \
     fused_tangents.py)"
