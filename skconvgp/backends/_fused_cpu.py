@@ -19,9 +19,9 @@ from skconvgp.kernels._checks import as_items
 __all__ = [
     "Extension",
     "extension_file",
+    "has_scattering",
     "instruction_set",
     "missing_extension",
-    "missing_scattering",
     "patch_responses",
     "scattering_bank",
     "table_size",
@@ -173,11 +173,9 @@ def patch_responses(
     return out
 
 
-def missing_scattering() -> str:
-    """Say why the extension cannot scatter images; empty if it can."""
-    if _MISSING or _NATIVE.has_scattering(INSTRUCTION_SET):
-        return _MISSING
-    return f"instruction set {INSTRUCTION_SET!r} has no scattering"
+def has_scattering() -> bool:
+    """Return whether there is an extension whose instruction set has scattering."""
+    return not _MISSING and bool(_NATIVE.has_scattering(INSTRUCTION_SET))
 
 
 def scattering_bank(*tables: object) -> Any:

@@ -7,25 +7,21 @@ from torch import Tensor
 
 from skconvgp.backends import _fused_cpu
 
-__all__ = ["ScatteringTables", "why_not_compiled"]
+__all__ = ["ScatteringTables", "can_scatter"]
 
 LARGEST = 256  # pixels of a padded side
 
 
-def why_not_compiled(images: Tensor, padded: tuple[int, int]) -> str:
-    """Say why the extension cannot scatter images; empty if it can.
-
-    `padded` are the numbers of rows and columns of the images when they are padded.
-    """
-    if images.device.type != "cpu":
-        return "the device is not the CPU"
-    if images.dtype != torch.float32:
-        return "the precision is not float32"
-    if torch.is_grad_enabled() and images.requires_grad:
-        return "derivatives are asked for"
-    if max(padded) > LARGEST:
-        return f"padded sides have more than {LARGEST} pixels"
-    return _fused_cpu.missing_scattering()
+def can_scatter(images: Tensor, padded: tuple[int, int]) -> bool:
+    """Return whether the extension can scatter images that are padded to a size."""
+    is_differentiated = torch.is_grad_enabled() and images.requires_grad
+    return (
+        images.device.type == "cpu"
+        and images.dtype == torch.float32
+        and not is_differentiated
+        and max(padded) <= LARGEST
+        and _fused_cpu.has_scattering()
+    )
 
 
 class ScatteringTables:

@@ -84,8 +84,8 @@ class FitPlan:
     """What a fit will take: ``estimator.plan(X)`` returns it before any work.
 
     ``print(plan)`` shows a table. Seconds follow from numbers of operations and from a
-    calibration of about a second on this machine; they are right to a factor of about
-    two, if the machine has nothing else to do.
+    calibration of about a second on this machine. For a fit of a second or more they
+    are right to a factor of about two, if the machine has nothing else to do.
 
     Parameters
     ----------

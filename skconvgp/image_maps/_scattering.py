@@ -13,7 +13,7 @@ from torch import Tensor
 from skconvgp._tensors import int_range
 from skconvgp._threads import on_threads
 from skconvgp._typing import ImageShape
-from skconvgp.backends._scattering import ScatteringTables, why_not_compiled
+from skconvgp.backends._scattering import ScatteringTables, can_scatter
 from skconvgp.engine import slices
 from skconvgp.image_maps._filters import (
     FilterBank,
@@ -82,7 +82,7 @@ class Scattering:
         unit = size / mantissa
         height, width = images.shape[2:]
         padded = padded_size(height, self.n_scales), padded_size(width, self.n_scales)
-        if not why_not_compiled(images, padded):
+        if can_scatter(images, padded):
             return self._compiled(images, unit)
         return self._by_torch(images / unit) * unit
 

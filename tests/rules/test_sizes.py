@@ -146,6 +146,18 @@ def test_as_many_patches_are_drawn_as_are_asked_for(monkeypatch, how):
         assert len(torch.unique(patches, dim=0)) == len(patches)
 
 
+@pytest.mark.parametrize("how", ["kmeans", "uniform"])
+def test_rounding_does_not_decide_which_patches_are_drawn(how):
+    kernel = PatchKernel(rbf(1.0), patch_size=3)
+    images = torch.rand(30, 1, 8, 8, generator=torch.Generator().manual_seed(1))
+    images, found = images.double(), []
+    for noise in (0.0, 1e-15):
+        other = images * (1.0 + noise * torch.rand(30, 1, 8, 8, dtype=torch.float64))
+        draw = torch.Generator().manual_seed(0)
+        found.append(_chosen_patches.choose_patches(kernel, other, how, 40, draw))
+    torch.testing.assert_close(*found, rtol=0, atol=1e-12)
+
+
 def test_a_matrix_of_inducing_patches_that_does_not_fit_is_refused(monkeypatch):
     monkeypatch.setattr("skconvgp.engine._devices.free_memory", lambda device: 10**5)
     with pytest.raises(TileMemoryError, match=r"1080 inducing patches .*`n_inducing`"):

@@ -106,12 +106,14 @@ def flops_of_choice(n_images: int, n_patches: int, n_values: int) -> float:
 def _distinct(patches: Tensor) -> tuple[Tensor, Tensor]:
     """Return the different patches (m, d) among patches (n, d), and how often each is.
 
-    Their bytes are compared at once, which takes a fraction of comparing numbers.
+    Their bytes are compared at once, which takes a fraction of comparing numbers. The
+    last bits of numbers do not decide about the order: later draws depend on it.
     """
     rows = np.ascontiguousarray(to_numpy(patches) + 0.0)  # -0 becomes 0
     whole = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1])))[:, 0]
     _, first, counts = np.unique(whole, return_index=True, return_counts=True)
-    return torch.from_numpy(rows[first]), torch.from_numpy(counts)
+    order = np.argsort(rows[first] @ np.cos(np.arange(rows.shape[1])))
+    return torch.from_numpy(rows[first[order]]), torch.from_numpy(counts[order])
 
 
 def _centres(patches: Tensor, n_centres: int) -> Tensor:

@@ -47,8 +47,10 @@ def test_probabilities_are_those_of_the_sum_in_double_precision(flips, little_me
     assert report.residual <= 1e-6
     assert gp._process.state.both.matrix.dtype == np.float32
     found = gp.predict_proba(images[N:]), gp.loo_predict_proba()
+    # Rounding errors of entries, sqrt(400) 6e-8, over the noise and a temperature of
+    # .05, and a quarter of that, the largest slope of a probability: 3e-4 at most.
     for one, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-4)
+        np.testing.assert_allclose(one, other, atol=2e-4)
 
 
 def test_means_and_deviations_are_those_of_dense_algebra(little_memory):
