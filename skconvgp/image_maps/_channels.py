@@ -181,7 +181,9 @@ def _moments(
 def _logarithms(values: Tensor, offset: float | None) -> Tensor:
     if offset is None:
         return values
-    # Not those of torch, the derivatives of which are 0 at 0.
+    if not values.requires_grad:
+        return values.abs().div_(offset).log1p_().copysign_(values)
+    # Not signs of torch, the derivatives of which are 0 at 0.
     signs = torch.where(values < 0.0, -1.0, 1.0).to(values)
     return signs * torch.log1p(signs * values / offset)
 

@@ -58,7 +58,7 @@ from skconvgp.linalg._truncated import (
     leading_right_vectors,
     widened,
 )
-from skconvgp.linalg._whitening import whitening_root
+from skconvgp.linalg._whitening import triangular_root, whitening_root
 from skconvgp.linalg._woodbury import BoundedInverse, LowRankPlusDiagonal
 
 __all__ = [
@@ -110,6 +110,7 @@ __all__ = [
     "standardized",
     "symmetric_eigen",
     "symmetrize_",
+    "triangular_root",
     "whitening_root",
     "widened",
     "without_rounding",

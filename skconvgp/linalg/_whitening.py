@@ -7,7 +7,7 @@ from torch import Tensor
 
 from skconvgp.linalg._spectral import symmetric_eigen
 
-__all__ = ["whitening_root"]
+__all__ = ["triangular_root", "whitening_root"]
 
 
 def whitening_root(matrix: Tensor, cut: float) -> Tensor:
@@ -19,6 +19,12 @@ def whitening_root(matrix: Tensor, cut: float) -> Tensor:
     as those of eigenvectors do not.
     """
     return cast(Tensor, _WhiteningRoot.apply(matrix, cut))  # type: ignore[no-untyped-call]
+
+
+def triangular_root(root: Tensor) -> Tensor:
+    """Return A (m, q) of the same A A^T as a root, with zeros above its diagonal."""
+    upper: Tensor = torch.linalg.qr(root.mT).R
+    return upper.mT.contiguous()
 
 
 class _WhiteningRoot(torch.autograd.Function):

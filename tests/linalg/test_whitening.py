@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from skconvgp.linalg import whitening_root
+from skconvgp.linalg import triangular_root, whitening_root
 
 # Steps are small enough that no eigenvalue crosses the cut.
 CUT, STEP = 1e-6, 1e-7
@@ -49,3 +49,12 @@ def test_derivatives_are_central_differences(spectrum):
         rise = value_of(matrix + STEP * change) - value_of(matrix - STEP * change)
     expected = float(rise) / (2 * STEP)
     assert float((gradient * change).sum()) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(5, 5), (5, 3), (4, 1)])
+def test_triangles_have_the_product_of_the_root(shape):
+    root = numbers(*shape)
+    found = triangular_root(root)
+    assert found.shape == root.shape
+    torch.testing.assert_close(found @ found.mT, root @ root.mT)
+    assert not found.triu(1).any()

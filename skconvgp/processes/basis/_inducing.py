@@ -9,15 +9,17 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self, cast
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from skconvgp._typing import FloatArray, ImageShape, Scalar
 from skconvgp.backends import Responses, ResponsesChoice, choose_responses
-from skconvgp.engine import to_numpy, to_tensor
+from skconvgp.engine import slices, to_numpy, to_tensor
 from skconvgp.kernels import PatchKernel
 from skconvgp.kernels._checks import plain_value
 from skconvgp.kernels._flips import flip
+from skconvgp.linalg import triangular_root
 from skconvgp.processes.basis._patch_features import (
     Whitening,
     mean_pooled,
@@ -28,6 +30,7 @@ from skconvgp.processes.basis._patch_features import (
 
 SPACING = 1.4  # of places, in location lengthscales
 FEWEST_PLACES, MOST_PLACES = 3, 7  # along a side
+STRIPS = 4  # of features, for which products with zeros are left out
 
 
 class Inducing(Protocol):
@@ -87,7 +90,9 @@ class InducingSet:
     # (a, h'), whitened location kernels along the height, with the factor 1 / sqrt(P).
     rows: FloatArray
     columns: FloatArray  # (b, w'), along the width
-    lift: FloatArray  # (m, q), takes covariances with Z to features of unit covariance
+    # (m, q), takes covariances with Z to features of unit covariance. What stands above
+    # its diagonal is 0.
+    lift: FloatArray
     factor: float = 1.0  # the kernel is multiplied by it
     unit: float = 1.0  # features are divided by its square root
     is_averaged: bool = False  # whether the kernel is averaged over flips of the images
@@ -114,7 +119,7 @@ class InducingSet:
             to_numpy(torch.cartesian_prod(*places)),
             to_numpy(factors.rows),
             to_numpy(factors.columns),
-            to_numpy(factors.lift),
+            to_numpy(triangular_root(factors.lift)),
             factor,
             is_averaged=is_averaged,
         )
@@ -181,6 +186,16 @@ class InducingSet:
             versions = (*versions, *map(flip, versions))
         return mean_pooled(self.kernel, responses, factors, *versions)
 
+    def shares_responses(self, other: InducingSet) -> bool:
+        """Return whether another set has the same patches and the same base kernel."""
+        one, two = (
+            each.kernel.replace(location_lengthscale=None) for each in (self, other)
+        )
+        are_alike = one == two and self.is_averaged == other.is_averaged
+        is_same_shape = self.image_shape == other.image_shape
+        same = is_same_shape and np.array_equal(self.patches, other.patches)
+        return are_alike and same
+
     def variances(self, images: Tensor, backend: str) -> Tensor:
         """Return prior variances (n,) of images (n, c, h, w), for a unit of 1."""
         patches, _ = patches_of(self.kernel, images)
@@ -208,6 +223,38 @@ class InducingSet:
                 values = with_own.full(two[None]).reshape(shape)
                 variances[i] += (values * pairs).sum()
         return variances
+
+
+def lifted(pooled: Tensor, lift: Tensor) -> Tensor:
+    """Return the product (n, r) of sums (n, g, a, b, m) with a lower triangle (m, q).
+
+    Products with zeros are left out, strip by strip of features.
+    """
+    rows, q = pooled.reshape(-1, len(lift)), lift.shape[1]
+    features = rows.new_empty(len(rows), q)
+    for strip in slices(q, -(-q // STRIPS)):
+        own = rows[:, strip.start :], lift[strip.start :, strip]
+        torch.mm(*own, out=features[:, strip])
+    return features.reshape(len(pooled), -1)
+
+
+def pooled_together(
+    sets: tuple[InducingSet, ...], *versions: Tensor, backend: str, like: Tensor
+) -> list[Tensor]:
+    """Return what `pooled` of each set does, of sets that share responses.
+
+    Responses are computed once, and added up for all pairs of rows and columns.
+    """
+    rows = np.concatenate([one.rows for one in sets])
+    columns = np.concatenate([one.columns for one in sets])
+    joint = replace(sets[0], rows=rows, columns=columns)
+    pooled = joint.pooled(*versions, backend=backend, like=like)
+    row, column, found = 0, 0, []
+    for one in sets:
+        own = pooled.narrow(2, row, len(one.rows))
+        found.append(own.narrow(3, column, len(one.columns)))
+        row, column = row + len(one.rows), column + len(one.columns)
+    return found
 
 
 def place_locations(

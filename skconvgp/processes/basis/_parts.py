@@ -95,8 +95,8 @@ class Part(Protocol):
         """Return the means by dual coefficients (n, k)."""
         ...
 
-    def quick(self) -> Self:
-        """Return the part for probabilities, whose digits are fewer."""
+    def quick(self) -> Any:
+        """Return what gives its `cross` for probabilities, whose digits are fewer."""
         ...
 
     def pull(self, images: Tensor, sums: FloatArray, run: Run) -> Tensor:
@@ -263,8 +263,10 @@ class MirroredPart(Seen):
         rows = [seen_rows(self, sight, run)]
         if needs_diag or not self.commutes:
             rows.append(seen_rows(self, sight.flipped, run))
+        # At once: each stream computes the tables of training images anew.
         used = rows[:1] if self.commutes else rows
-        cross = self._mean([self._averaged(one, quiet) for one in used])
+        cross = self._averaged(np.concatenate(used), quiet)
+        cross = cross.reshape(len(used), -1, cross.shape[1]).mean(0)
         if not needs_diag:
             return cross, cross.new_zeros(len(cross))
         return cross, self._variances(rows[0], rows[1], quiet)
@@ -311,7 +313,3 @@ class MirroredPart(Seen):
             of_pairs = whole.reshape(2, len(both) // 2, 2, len(both) // 2)
             variances.append(of_pairs.diagonal(dim1=1, dim2=3).mean((0, 1)))
         return torch.cat(variances)
-
-    @staticmethod
-    def _mean(blocks: list[Tensor]) -> Tensor:
-        return torch.stack(blocks).mean(0) if len(blocks) > 1 else blocks[0]

@@ -20,6 +20,7 @@ from skconvgp.processes.basis._folded import FoldedBasis
 from skconvgp.processes.basis._landmark_parts import LandmarkParts
 from skconvgp.processes.basis._parts import Part
 from skconvgp.processes.basis._plain import KernelBasis, report_of
+from skconvgp.processes.basis._quick_patches import quick_parts
 from skconvgp.processes.basis._sight import Sight, shared_values, source_of
 from skconvgp.processes.basis._views import require_slopes
 
@@ -167,8 +168,9 @@ class PartsBasis(Basis):
         return FoldedBasis.of(self.images, parts, dual)
 
     def quick(self) -> Self:
-        """Return the sum with products of features in the precision of these."""
-        return replace(self, parts=tuple(part.quick() for part in self.parts))
+        """Return the sum with features in the precision of responses."""
+        parts, factors = quick_parts(self.parts, self.factors)
+        return replace(self, parts=parts, factors=factors)
 
     def rows_at_once(self, config: ComputeConfig) -> int:
         """Return how many new images are looked at at once."""

@@ -24,6 +24,7 @@ from skconvgp.processes._run import Run
 from skconvgp.processes.basis._folded import FoldedPatches, features_dual
 from skconvgp.processes.basis._parts import Seen
 from skconvgp.processes.basis._patch_basis import PatchBasis
+from skconvgp.processes.basis._quick_patches import QuickPatches
 from skconvgp.processes.basis._sight import Sight, seen_rows, through
 from skconvgp.processes.basis._views import View
 
@@ -42,8 +43,6 @@ class PatchPart(Seen):
 
     # The part without mirror images, if it was asked for.
     plain: Any = None
-    # Whether products with training features have the precision of these.
-    is_quick: bool = False
 
     compares_images: ClassVar[bool] = False
 
@@ -90,9 +89,9 @@ class PatchPart(Seen):
         own = self.view, self.basis, weights
         return FoldedPatches.of(*own, is_averaged=self.is_averaged)
 
-    def quick(self) -> Self:
-        """Return the part with products in the precision of training features."""
-        return replace(self, is_quick=True)
+    def quick(self) -> QuickPatches:
+        """Return the part with features in the precision of training features."""
+        return QuickPatches(self.view, self.basis, (self,))
 
     @property
     def n_values(self) -> int:
@@ -127,11 +126,11 @@ class PatchPart(Seen):
         """Return covariances (b, n) and prior variances (b,) of new images."""
         features = self._features(sight, run)
         diag = features.square().sum(1)
-        if self.is_quick:
-            dtype = self.basis.tile_dtype
-            run = replace(run, config=replace(run.config, solve_dtype=dtype))
-            features = features.to(dtype)
-        return self._products(features, len(self.features), run).to(diag), diag
+        return self.products(features, run), diag
+
+    def products(self, features: Tensor, run: Run) -> Tensor:
+        """Return products (b, n) of features (b, r) with those of training images."""
+        return self._products(features, len(self.features), run)
 
     def variances(self, sight: Sight, run: Run) -> Tensor:
         """Return prior variances (b,) of new images."""

@@ -19,6 +19,8 @@ from skconvgp.processes._problem import first_of_each
 from skconvgp.processes._run import Run
 from skconvgp.processes.basis._views import AT_ONCE, FitView, View, pull_through, see
 
+FEW = 8  # images whose values stay in a core's cache while a view shows them
+
 
 class Source(Protocol):
     """A map of images, whose values several views show in their ways."""
@@ -103,8 +105,14 @@ class Sight:
                     ],
                 )
                 self._of = id(view.source), dtype
-            _, values = self._known
-            return torch.cat([view.project(one).to("cpu", dtype) for one in values])
+            few = FEW if device.type == "cpu" else AT_ONCE
+            return torch.cat(
+                [
+                    view.project(of_few).to("cpu", dtype)
+                    for one in self._known[1]
+                    for of_few in one.split(few)
+                ]
+            )
 
     def fit(self, fit_view: FitView, device: torch.device) -> tuple[View, Tensor]:
         """Return a view that is fitted to the different images, and all through it."""
