@@ -66,7 +66,7 @@ __all__ = [
 ]
 
 # What no estimator needs is imported when it is asked for.
-LATER = ("datasets", "display", "transforms")
+LATER = ("datasets", "display", "questions", "transforms")
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -100,6 +100,7 @@ PUBLIC_NAMES = {
         brier_decomposition expected_calibration_error gaussian_wasserstein
         interval_coverage interval_width negative_log_predictive_density
         reliability_table robustness_curve split_rhat""",
+    "skconvgp.questions": "novelty prediction_interval prediction_set",
     "skconvgp.solvers": """Cholesky CholeskyState ConjugateGradient
         ConjugateGradientState Lsqr Part RefinedCholesky RefinedCholeskyState
         Solution""",
@@ -541,7 +542,9 @@ def test_public_methods_compute_behind_the_door(name):
     assert not open_ones
 
 
-@pytest.mark.parametrize("module", ["skconvgp", "skconvgp.metrics"])
+@pytest.mark.parametrize(
+    "module", ["skconvgp", "skconvgp.metrics", "skconvgp.questions"]
+)
 def test_public_functions_compute_behind_the_door(module):
     found = importlib.import_module(module)
     functions = [getattr(found, name) for name in found.__all__]
@@ -697,6 +700,7 @@ skconvgp.gram_gradient(network + k.PatchKernel(k.rbf(1.0), patch_size=3), X[:9])
 skconvgp.gram_gradient(network, X[:9], backend="torch")
 told["compiler"] = "torch._dynamo" in sys.modules
 skconvgp.display, skconvgp.datasets, skconvgp.transforms, skconvgp.metrics
+skconvgp.questions
 told["nothing"] = hasattr(skconvgp, "nothing")
 print(json.dumps(told))
 """)
@@ -719,8 +723,9 @@ def test_nothing_usual_imports_the_compiler_of_torch():
 
 def test_the_package_offers_modules_that_it_has_not_imported():
     _, told = imported()
-    assert {"datasets", "display", "transforms"} <= set(told["offered"])
-    assert "skconvgp.transforms" not in told["loaded"]
+    later = {"datasets", "display", "questions", "transforms"}
+    assert later <= set(told["offered"])
+    assert {"skconvgp.questions", "skconvgp.transforms"}.isdisjoint(told["loaded"])
     assert not told["nothing"]
 
 

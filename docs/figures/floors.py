@@ -24,7 +24,7 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 LEFT, WIDTH, HEIGHT, GAP = 3.1, 10.2, 0.72, 0.16
 # From the top: names side by side, what they do, colour.
 FLOORS = [
-    (["transforms", "estimators"], "", NEW),
+    (["questions", "transforms", "estimators"], "", NEW),
     (["flows", "networks"], "", SUMS),
     (["processes"], "bases, posteriors, the plan", SUMS),
     (["inference", "image_maps"], "", SUMS),

@@ -1,7 +1,15 @@
 """Inference with Gaussian processes: posterior, evidence, leave-one-out, noise."""
 
 from skconvgp.inference._amplitude import choose_amplitude
+from skconvgp.inference._augmented import Addition, Augmented, LeftOutInputs
 from skconvgp.inference._class_sums import ClassMoments, ClassSums, LabelCode
+from skconvgp.inference._conformal import (
+    Ranks,
+    interval_ends,
+    label_counts,
+    norm_counts,
+    variance_counts,
+)
 from skconvgp.inference._draws import bootstrap_directions, pathwise_coefficients
 from skconvgp.inference._equal import (
     FEWEST_INPUTS,
@@ -93,6 +101,8 @@ __all__ = [
     "FEWEST_INPUTS",
     "LABEL_COPIES",
     "UNINFORMED",
+    "Addition",
+    "Augmented",
     "Blocks",
     "ClassMoments",
     "ClassSums",
@@ -110,11 +120,13 @@ __all__ = [
     "LeaveOneOut",
     "LeftOut",
     "LeftOutBlocks",
+    "LeftOutInputs",
     "LeftOutSamples",
     "MergedSamples",
     "Mixture",
     "NaturalPosterior",
     "OneLatentState",
+    "Ranks",
     "Sites",
     "SoftmaxState",
     "WeightedSum",
@@ -131,7 +143,9 @@ __all__ = [
     "gaussian_sites",
     "images_out",
     "informative",
+    "interval_ends",
     "join_updates",
+    "label_counts",
     "laplace_matrices",
     "laplace_slopes",
     "leave_one_out",
@@ -147,6 +161,7 @@ __all__ = [
     "mixed",
     "moment_amplitude",
     "noise_grid",
+    "norm_counts",
     "pathwise_coefficients",
     "posterior_mean",
     "profiled_amplitude",
@@ -157,5 +172,6 @@ __all__ = [
     "select_noise",
     "stacking_weights",
     "sum_features",
+    "variance_counts",
     "without_neighbors",
 ]

@@ -135,6 +135,7 @@ from skconvgp.processes.posterior._neighbors import (
     NeighborProcess,
     left_out_neighborhoods,
 )
+from skconvgp.processes.posterior._one_more import Question, Scored
 from skconvgp.processes.posterior._posterior import Draws
 from skconvgp.processes.posterior._shared import Leaving
 from skconvgp.processes.posterior._solved import Solved, SolvedLeftOut
@@ -218,12 +219,14 @@ __all__ = [
     "Planner",
     "Problem",
     "Process",
+    "Question",
     "Record",
     "RepeatedTargets",
     "Reservoir",
     "Resources",
     "Route",
     "Run",
+    "Scored",
     "Settings",
     "Solved",
     "SolvedLeftOut",

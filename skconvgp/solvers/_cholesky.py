@@ -9,6 +9,7 @@ from skconvgp._protocols import GramOperator, Solution
 from skconvgp.linalg import (
     cholesky_inverse_diag,
     cholesky_logdet,
+    cholesky_product,
     cholesky_solve,
     half_solve,
     shifted_cholesky_,
@@ -55,6 +56,9 @@ class Cholesky(Part):
     >>> gp = ConvNetGPRegressor(solver=Cholesky())
     """
 
+    # Whether any right-hand side is solved for as exactly as the factor allows.
+    is_exact = True
+
     def init(self, gram: GramOperator, noise: Tensor) -> CholeskyState:
         """Factor the matrix; `noise` (n,) is added to its diagonal."""
         return CholeskyState(*shifted_cholesky_(gram.dense(), noise))
@@ -74,3 +78,7 @@ class Cholesky(Part):
     def inverse_diag(self, state: CholeskyState) -> Tensor:
         """Return the diagonal (n,) of M^-1."""
         return cholesky_inverse_diag(state.factor)
+
+    def product(self, state: CholeskyState) -> Tensor:
+        """Return M (n, n), with the jitter that had to be added."""
+        return cholesky_product(state.factor)

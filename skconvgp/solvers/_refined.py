@@ -96,6 +96,7 @@ class RefinedCholesky(Part):
     tolerance: float = 1e-6
     max_iter: int = 50
 
+    is_exact = True  # as in `Cholesky`
     # Left-out values that are computed for deviations and probabilities, at once: each
     # costs a triangular solve.
     n_left_out = 2000

@@ -21,6 +21,7 @@ from skconvgp import (
     kernels,
     likelihoods,
     metrics,
+    questions,
     solvers,
     transforms,
 )
@@ -35,6 +36,7 @@ MODULES = {
     "kernels": kernels,
     "likelihoods": likelihoods,
     "metrics": metrics,
+    "questions": questions,
     "solvers": solvers,
     "transforms": transforms,
 }
@@ -393,6 +395,16 @@ def _of_selection() -> list[np.ndarray]:
     return [np.asarray(report.values)]
 
 
+def _of_questions(
+    ask: Callable[..., Any], *, is_label: bool = True
+) -> list[np.ndarray]:
+    """Return what a fitted estimator answers."""
+    X, y = digits(N)
+    y = y % 3 if is_label else y.astype(np.float64)
+    cls = sk.ConvNetGPClassifier if is_label else sk.ConvNetGPRegressor
+    return [np.asarray(ask(cls(CONV).fit(X[:-6], y[:-6]), X[-6:]))]
+
+
 def _of_robustness() -> list[np.ndarray]:
     """Return what an attack does to a process."""
     X, y = digits(N)
@@ -410,6 +422,13 @@ FUNCTIONS: dict[str, Callable[[], object]] = {
     "as_sklearn_kernel": _of_scikit_learn,
     "selection_report": _of_selection,
     "robustness_curve": _of_robustness,
+    "prediction_set": partial(
+        _of_questions, partial(questions.prediction_set, level=0.8)
+    ),
+    "prediction_interval": partial(
+        _of_questions, questions.prediction_interval, is_label=False
+    ),
+    "novelty": partial(_of_questions, questions.novelty),
     **{
         name: partial(getattr(metrics, name), LABELS, PROBABILITIES)
         for name in (

@@ -98,30 +98,34 @@ def left_out_in_blocks(
         to_tensor(array, indices.device, dtype)
         for array in (model.targets, _scaled_dual(model, dual), model.weights)
     )
-    is_wanted = torch.zeros_like(inputs.of[: inputs.n_images], dtype=torch.bool)
-    is_wanted[indices] = True
-
-    def blocks() -> Iterator[Blocks]:
-        for same_size in inputs.blocks():
-            size = same_size.members.shape[1]
-            for left in same_size.of_images(is_wanted).split(max(1, BLOCK // size)):
-                columns = (inputs.of[:, None] == left.members.flatten()).to(y)
-                # A block is E^T M^-1 E, with the columns of E, (n, size).
-                one = columns
-                if isinstance(solver, IterativeSolver):
-                    other = solver.solve(state, columns).value
-                else:
-                    one = other = solver.half_solve(state, columns)
-                one, other = (
-                    half.reshape(-1, len(left.members), size).movedim(1, 0)
-                    for half in (one, other)
-                )
-                yield left, one.mT @ other
-
     merged = inputs.merge(y, weights).targets
     dual_sums, noise = inputs.sum(alpha), model.noise
-    loo = images_out(merged, dual_sums, weights, inputs, blocks(), noise)
+    blocks = inverse_blocks(inputs, solver, state, indices, dtype)
+    loo = images_out(merged, dual_sums, weights, inputs, blocks, noise)
     return LeaveOneOut(loo.mean[indices], loo.var[indices])
+
+
+def inverse_blocks(
+    inputs: EqualInputs, solver: Any, state: Any, indices: Tensor, dtype: torch.dtype
+) -> Iterator[Blocks]:
+    """Yield blocks of M^-1 of what is left out with images (m,), in a precision."""
+    is_wanted = torch.zeros_like(inputs.of[: inputs.n_images], dtype=torch.bool)
+    is_wanted[indices] = True
+    for same_size in inputs.blocks():
+        size = same_size.members.shape[1]
+        for left in same_size.of_images(is_wanted).split(max(1, BLOCK // size)):
+            columns = (inputs.of[:, None] == left.members.flatten()).to(dtype)
+            # A block is E^T M^-1 E, with the columns of E, (n, size).
+            one = columns
+            if isinstance(solver, IterativeSolver):
+                other = solver.solve(state, columns).value
+            else:
+                one = other = solver.half_solve(state, columns)
+            one, other = (
+                half.reshape(-1, len(left.members), size).movedim(1, 0)
+                for half in (one, other)
+            )
+            yield left, one.mT @ other
 
 
 def _scaled_dual(model: Model, dual: FloatArray) -> FloatArray:

@@ -56,6 +56,15 @@ from skconvgp.processes.posterior._left_out import (
     left_out_in_blocks,
     left_out_of,
 )
+from skconvgp.processes.posterior._one_more import (
+    Question,
+    Scored,
+    ask_solved,
+    scored_inputs,
+    why_not_factored,
+    why_not_solved,
+    with_noise,
+)
 from skconvgp.processes.posterior._posterior import Draws, Spread
 
 # Largest relative residual at which leave-one-out predictions are used, and largest
@@ -333,6 +342,37 @@ class SolvedLeftOut:
         else:
             loo = self.closed_form(process, inverse_diag, every)
         return replace(self, kept=(to_numpy(loo.mean), to_numpy(loo.var)))
+
+    def why_no_more(self, process: Process, *, other_noise: bool) -> str:
+        """Return why one more sample cannot be added; empty if it can.
+
+        `other_noise` says whether `with_noise` is needed, too.
+        """
+        why = why_not_solved(process)
+        return why_not_factored(process) if other_noise and not why else why
+
+    def scored(self, process: Process) -> Scored:
+        """Return the samples that a new one is compared with."""
+        return scored_inputs(self._equal_inputs(process, torch.device("cpu")))
+
+    def ask(
+        self,
+        process: Process,
+        new: NewRows,
+        resources: Resources,
+        question: Question,
+    ) -> list[FloatArray]:
+        """Return what a question says of each new sample, added by itself."""
+        inputs = self._equal_inputs(process, torch.device("cpu"))
+        kept_var = None if self.kept is None else self.kept[1]
+        return ask_solved(process, inputs, kept_var, new, resources, question)
+
+    def with_noise(
+        self, process: Process, noise: float, resources: Resources
+    ) -> Process:
+        """Return the process with another noise variance."""
+        found = with_noise(process, noise, resources)
+        return replace(found, left_out=replace(self, kept=None))
 
     def _as_new(
         self, process: Process, loo: LeaveOneOut, indices: Tensor

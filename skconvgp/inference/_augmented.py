@@ -1,0 +1,124 @@
+r"""Left-out quantities of the samples of a fit and of one more, without a refit.
+
+The formulas: docs/maths.rst, "One more sample".
+
+Inputs that are left out together are a unit G. If the posterior without G is known, a
+new sample adds one observation to it: a Kalman step with the variance and the residual
+that the new sample has without G.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Self, TypeAlias
+
+import torch
+from torch import Tensor
+
+from skconvgp.linalg import half_solve, shifted_choleskys
+
+__all__ = ["Addition", "Augmented", "LeftOutInputs"]
+
+# Inputs (b, s) of units of equally many, and a square (b, s, s) for each unit.
+Units: TypeAlias = tuple[Tensor, Tensor]
+
+
+@dataclass(frozen=True)
+class LeftOutInputs:
+    """What a posterior says of m inputs, each left out with its unit."""
+
+    mean: Tensor  # (m, k), latent means, given the inputs of all other units
+    error: Tensor  # (m, k), mean targets of the inputs less these means
+    var: Tensor  # (m,), variances of the mean targets, noise included, for amplitude 1
+    noise: Tensor  # (m,), the noise in these variances
+    # Covariances of the targets of units of several inputs, given all other units. If
+    # there are none each input is a unit.
+    units: tuple[Units, ...] = ()
+
+    @classmethod
+    def alone(
+        cls, targets: Tensor, dual: Tensor, inverse_diag: Tensor, noise: Tensor
+    ) -> Self:
+        """Return inputs that are left out one by one, by the diagonal (m,) of M^-1.
+
+        Targets and dual coefficients are (m, k); the noise (m,) is part of M.
+        """
+        error = dual / inverse_diag[:, None]
+        return cls(targets - error, error, 1.0 / inverse_diag, noise)
+
+    @classmethod
+    def together(
+        cls, targets: Tensor, dual: Tensor, blocks: Iterable[Units], noise: Tensor
+    ) -> Self:
+        """Return inputs that are left out in units, by their blocks of M^-1.
+
+        Each input has one block.
+        """
+        error, var, units = torch.empty_like(targets), torch.empty_like(noise), []
+        for members, block in blocks:
+            factors, _ = shifted_choleskys(block, torch.zeros_like(block[:, 0]))
+            half = half_solve(factors, torch.diag_embed(torch.ones_like(block[:, 0])))
+            cov = half.mT @ half
+            error[members] = cov @ dual[members]
+            var[members] = cov.diagonal(dim1=1, dim2=2)
+            units.append((members, cov))
+        return cls(targets - error, error, var, noise, tuple(units))
+
+
+@dataclass(frozen=True)
+class Addition:
+    """New samples, b in number, each of which is added to those of a fit by itself."""
+
+    inputs: LeftOutInputs
+    solved: Tensor  # (m, b), M^-1 times covariances with the new samples
+    mean: Tensor  # (b, k), latent means at the new samples
+    latent_var: Tensor  # (b,), their variances, for amplitude 1
+    noise: float  # of a single observation
+    jitter: float  # that the diagonal of M has, too
+
+    def observed(self, weight: float = 1.0) -> Augmented:
+        """Return the left-out quantities if a new sample is so many observations."""
+        inputs, solved = self.inputs, self.solved
+        var = self.latent_var + self.noise / weight + self.jitter
+        # Covariances with the new sample, given all units but that of the input, are
+        # minus `own`.
+        own = solved * inputs.var[:, None]
+        reduced = own * solved
+        residual = solved.mT[:, :, None] * inputs.error  # (b, m, k)
+        for members, cov in inputs.units:
+            at_members = solved[members]  # (u, s, b)
+            own[members] = of_unit = cov @ at_members
+            total = (of_unit * at_members).sum(1, keepdim=True)
+            reduced[members] = total.expand_as(at_members)
+            summed = at_members.mT @ inputs.error[members]  # (u, b, k)
+            residual[:, members] = summed.movedim(1, 0)[:, :, None].expand(
+                -1, -1, members.shape[1], -1
+            )
+        gain = own / (var + reduced)
+        return Augmented(
+            self.mean,
+            var,
+            inputs.mean + gain.mT[:, :, None] * residual,
+            gain.mT,
+            inputs.var - (gain * own).mT,
+        )
+
+
+@dataclass(frozen=True)
+class Augmented:
+    """Left-out quantities of b sets: the samples of a fit, and one new sample each.
+
+    The new sample is left out of its set with the posterior of the fit.
+    """
+
+    new_mean: Tensor  # (b, k), latent means at the new samples
+    new_var: Tensor  # (b,), variances of their observations, for amplitude 1
+    start: Tensor  # (b, m, k), left-out means if a new target is its mean
+    gain: Tensor  # (b, m), how far they move with the target of the new sample
+    var: Tensor  # (b, m), variances of the mean targets of the inputs
+
+    def means(self, targets: Tensor) -> Tensor:
+        """Return left-out means (b, m, k) for new targets (k,) or (b, k)."""
+        residual = targets - self.new_mean
+        return torch.addcmul(self.start, self.gain[:, :, None], residual[:, None])

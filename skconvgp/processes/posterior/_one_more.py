@@ -1,0 +1,198 @@
+"""One more sample: what a posterior by solves says of a set with it, without a refit.
+
+The formulas: docs/maths.rst, "One more sample".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from skconvgp._tensors import int_range
+from skconvgp._typing import FloatArray
+from skconvgp.engine import (
+    Placement,
+    compute_at,
+    freeze,
+    frozen_bytes,
+    slices,
+    to_numpy,
+)
+from skconvgp.inference import Addition, EqualInputs, LeftOutInputs, posterior_mean
+from skconvgp.linalg import DenseGram
+from skconvgp.processes._process import Process, run_beside
+from skconvgp.processes._run import Resources, run_of_fit
+from skconvgp.processes.basis._basis import NewRows
+from skconvgp.processes.posterior._left_out import inverse_blocks, inverse_diag_by_input
+
+# Numbers of an array over new samples, inputs and functions: a few such arrays then
+# stay in the cache of a processor.
+AT_ONCE = 2**17
+GRAM_COPIES = 3  # a matrix, and two factors of it
+FACTOR_REMEDY = "ask a model of fewer samples."
+
+# Returns results (b, ...) for b new samples that are added.
+Question: TypeAlias = Callable[[Addition], Sequence[Tensor]]
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Samples of a fit that a new sample is compared with."""
+
+    samples: NDArray[np.intp]  # (n,), which of the samples of the fit
+    of: NDArray[np.intp]  # (n,), the input of `LeftOutInputs` that each of them has
+    units: NDArray[np.intp]  # (n,), numbers that samples share which are one unit
+
+
+def why_not_solved(process: Process) -> str:
+    """Return why a process by solves cannot take one more sample; empty if it can."""
+    posterior: Any = process.posterior
+    if not getattr(posterior.solver, "is_exact", False):
+        return (
+            f"{posterior.solver!r} does not solve by a factor of the Gram matrix: fit "
+            "with solver='cholesky'"
+        )
+    if process.basis.left_out_diag is not None:
+        return (
+            "a completed matrix lacks variances that new samples have: fit with "
+            "completion=None"
+        )
+    if process.model.n_versions > 1:
+        return (
+            "training images have further versions, and a new one has none: fit with "
+            "augment=None, or with a kernel such as FlipAverage"
+        )
+    return ""
+
+
+def why_not_factored(process: Process) -> str:
+    """Return why there is no factor with another noise; empty if there can be."""
+    solver = getattr(process.posterior, "solver", None)
+    if hasattr(solver, "product"):
+        return ""
+    return (
+        f"{solver!r} does not give the Gram matrix back, to factor it with a smaller "
+        "noise: fit with solver='cholesky'"
+    )
+
+
+def scored_inputs(inputs: EqualInputs) -> Scored:
+    """Return all samples, with their inputs and what is left out with each."""
+    of, units = to_numpy(inputs.of), to_numpy(inputs.left_out_with)
+    return Scored(np.arange(len(of)), of, units)
+
+
+def ask_solved(
+    process: Process,
+    inputs: EqualInputs,
+    kept_var: FloatArray | None,
+    new: NewRows,
+    resources: Resources,
+    question: Question,
+) -> list[FloatArray]:
+    """Return what a question says of each new sample, a few of them at a time.
+
+    `kept_var` (n,) has left-out variances, if they are kept.
+    """
+    needed, model = frozen_bytes(process.state), process.model
+    dual = process.dual * model.mean_diag
+
+    def ask_at(placement: Placement) -> list[FloatArray]:
+        run = run_beside(resources, placement, needed)
+        posterior: Any = process.posterior.at(process.basis, run)
+        solver, state = posterior.solver, posterior.state
+        on_device = inputs.to(placement.device)
+        values = run.tensor(model.targets), run.tensor(dual), run.tensor(model.weights)
+        known = None if kept_var is None else run.tensor(kept_var)
+        given = solver, state, on_device, model.noise
+        left_out = _left_out_inputs(*given, *values, known)
+        size = max(1, AT_ONCE // max(1, left_out.mean.numel()))
+        answers: list[Sequence[Tensor]] = []
+        stream = process.basis.stream(new, run, posterior.width, needs_diag=True)
+        for cross, prior in stream:
+            scaled = cross.mT / posterior.unit
+            solved = solver.solve(state, scaled).value
+            latent_var = prior / posterior.unit - (scaled * solved).sum(0)
+            latent_var = latent_var.clamp(min=0.0)
+            mean = posterior_mean(scaled.mT, values[1])
+            solved = on_device.sum(solved)
+            for part in slices(len(mean), size):
+                addition = Addition(
+                    left_out,
+                    solved[:, part],
+                    mean[part],
+                    latent_var[part],
+                    model.noise,
+                    float(state.jitter),
+                )
+                answers.append(question(addition))
+        return [to_numpy(torch.cat(one)) for one in zip(*answers, strict=True)]
+
+    return compute_at(resources.placement(needed), ask_at)
+
+
+def _left_out_inputs(
+    solver: Any,
+    state: Any,
+    inputs: EqualInputs,
+    noise: float,
+    targets: Tensor,
+    dual: Tensor,
+    weights: Tensor,
+    kept_var: Tensor | None,
+) -> LeftOutInputs:
+    """Return what is left out with each input; nothing is solved if it is kept."""
+    merged = inputs.merge(targets, weights)
+    own_noise = noise / merged.weights + float(state.jitter)
+    given = merged.targets, inputs.sum(dual)
+    if inputs.has_blocks:
+        blocks = _units(solver, state, inputs, targets.dtype)
+        return LeftOutInputs.together(*given, blocks, own_noise)
+    stays = bool(inputs.staying(weights).any())
+    first = inputs.first()
+    if kept_var is None or stays:
+        inverse_diag = inverse_diag_by_input(solver, state, inputs)[first]
+    else:
+        single = noise / merged.weights.clamp(max=1.0) - noise / merged.weights
+        inverse_diag = 1.0 / (kept_var[first] - single)
+    return LeftOutInputs.alone(*given, inverse_diag, own_noise)
+
+
+def _units(
+    solver: Any, state: Any, inputs: EqualInputs, dtype: torch.dtype
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield inputs of units (b, s), and their blocks (b, s, s) of the inverse."""
+    every = int_range(inputs.n_images, inputs.of.device)
+    for left, block in inverse_blocks(inputs, solver, state, every, dtype):
+        yield left.members, block
+
+
+def with_noise(process: Process, noise: float, resources: Resources) -> Process:
+    """Return a process with another noise variance, by one factorisation.
+
+    Its Gram matrix follows from the factor. Left-out values are not kept.
+    """
+    model, posterior = process.model, process.posterior
+    n = len(model.targets)
+    needed = GRAM_COPIES * n**2 * resources.solve_dtype.itemsize
+
+    def solved_at(placement: Placement) -> tuple[Any, FloatArray]:
+        user = f"A factor for questions about {n} samples"
+        run = run_of_fit(n, needed, placement, resources, FACTOR_REMEDY, user)
+        own: Any = posterior.at(process.basis, run)
+        weights, targets = run.tensor(model.weights), run.tensor(model.targets)
+        gram = own.solver.product(own.state)
+        gram.diagonal().sub_(model.noise / weights + own.state.jitter)
+        state = own.solver.init(DenseGram(gram), noise / weights)
+        dual = own.solver.solve(state, targets).value
+        return freeze(state), to_numpy(dual).astype(np.float64) / own.unit
+
+    state, dual = compute_at(resources.placement(needed), solved_at)
+    solved: Any = replace(posterior, state=state, dual=dual)  # type: ignore[type-var]
+    return replace(process, posterior=solved, model=replace(model, noise=noise))

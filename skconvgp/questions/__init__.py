@@ -1,0 +1,7 @@
+"""Questions about your data that a fitted process answers without a refit."""
+
+from skconvgp.questions._intervals import prediction_interval
+from skconvgp.questions._novelty import novelty
+from skconvgp.questions._sets import prediction_set
+
+__all__ = ["novelty", "prediction_interval", "prediction_set"]

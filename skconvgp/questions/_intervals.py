@@ -1,0 +1,129 @@
+"""Intervals that hold the target with a guarantee."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import is_regressor
+from torch import Tensor
+
+from skconvgp._ambient import public
+from skconvgp._typing import FloatArray
+from skconvgp.engine import to_tensor
+from skconvgp.estimators._warn import warn_caller
+from skconvgp.inference import Addition, Ranks, interval_ends
+from skconvgp.questions._asked import Asked, alpha_of
+
+__all__ = ["prediction_interval"]
+
+INSTEAD = (
+    "ConvNetGPRegressor, ImageRegressor or KernelFlowsRegressor with completion=None "
+    "and a direct solver, or its `predict_interval`"
+)
+
+
+@public
+def prediction_interval(
+    gp: Any, X: Any, level: float = 0.9, diag: ArrayLike | None = None
+) -> FloatArray:
+    r"""Return intervals that contain the target with a probability.
+
+    Full conformal prediction in closed form: each new sample is added to the training
+    samples with each possible target, all are left out of this set in turn, and a
+    target is in the interval unless the error of the new sample, in its deviation, is
+    among the largest. All such targets are one interval.
+
+    If training samples and the new one are exchangeable, and settings of the kernel and
+    the noise do not depend on the training targets, the target is in the interval with
+    a probability of at least `level`, for any number of samples. `predict_interval` of
+    the estimators is narrower by a little, without that guarantee.
+
+    Parameters
+    ----------
+    gp : regressor
+        Fitted, with a factor of its Gram matrix.
+    X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
+        Images or vectors; K(X, X_train) if precomputed.
+    level : float, default=0.9
+        Probability, between 0 and 1; of each output by itself, if there are several.
+    diag : array-like of shape (n,), default=None
+        Prior variances k(x, x), needed if precomputed.
+
+    Returns
+    -------
+    intervals : ndarray of shape (n, 2) or (n, n_outputs, 2)
+        Lower and upper ends, in units of y. They are infinite, with a warning, if there
+        are fewer than 1 / (1 - level) - 1 training samples.
+
+    Raises
+    ------
+    ValueError
+        For a wrong setting, or an estimator that has no factor, such as one with
+        features or nearest neighbours.
+
+    Notes
+    -----
+    Samples with equal inputs, and samples of a group of `fit`, count as one; the new
+    sample is a group of its own. A sample of weight w stands for w equal ones.
+
+    References
+    ----------
+    Burnaev and Vovk, "Efficiency of conformalized ridge regression", 2014; Vovk,
+    Gammerman and Shafer, "Algorithmic learning in a random world", 2005, chapter 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skconvgp import ConvNetGPRegressor
+    >>> from skconvgp.kernels import rbf
+    >>> from skconvgp.questions import prediction_interval
+    >>> X = np.linspace(0.0, 6.0, 40)[:, None]
+    >>> gp = ConvNetGPRegressor(rbf(2.0), noise_variance=0.01).fit(X, np.sin(X[:, 0]))
+    >>> prediction_interval(gp, [[1.5], [8.0]]).round(2)
+    array([[0.97, 1.01],
+           [0.67, 0.89]])
+    """
+    alpha = alpha_of(level)
+    if not is_regressor(gp):
+        raise ValueError(
+            f"`prediction_interval` is for regressors, got {type(gp).__name__}: use "
+            "`prediction_set` for a classifier."
+        )
+    asked = Asked.of(gp, "prediction_interval", INSTEAD)
+    question = IntervalQuestion(asked, alpha)
+    ends = np.stack(asked.ask(asked.read(X, diag), question), axis=-1)
+    if question.ranks.least < 0.0:
+        needed = int(np.ceil(1.0 / alpha - 1.0 - 1e-9))
+        warn_caller(
+            f"Intervals are infinite: a level of {level:g} takes {needed} training "
+            "samples that are left out by themselves. Lower `level`.",
+            UserWarning,
+        )
+    scaled = ends * gp.y_scale_[:, None] + gp.y_mean_[:, None]
+    intervals: FloatArray = gp._without_outputs(scaled, axis=1)
+    return intervals
+
+
+class IntervalQuestion:
+    """Which targets conform no worse than those of enough units."""
+
+    def __init__(self, asked: Asked, alpha: float) -> None:
+        model, scored = asked.process.model, asked.scored
+        weights = asked.weights
+        self.targets, self.of = model.targets[scored.samples], asked.of_samples
+        totals = np.bincount(scored.of, weights)[scored.of]
+        # The variance of a single observation, not of the mean of those at an input.
+        self.added = model.noise * (1.0 / np.minimum(weights, 1.0) - 1.0 / totals)
+        self.shares = asked.shares()
+        self.ranks = Ranks(alpha, float(self.shares.sum().round(6)))
+
+    def __call__(self, addition: Addition) -> Sequence[Tensor]:
+        """Return lower and upper ends (b, k)."""
+        device, dtype = addition.mean.device, addition.mean.dtype
+        given = self.targets, self.added, self.shares
+        targets, added, shares = (to_tensor(one, device, dtype) for one in given)
+        augmented = addition.observed()
+        return interval_ends(augmented, targets, self.of, added, shares, self.ranks)
