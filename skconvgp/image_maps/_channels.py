@@ -17,7 +17,7 @@ from skconvgp._typing import FloatArray
 from skconvgp.engine import to_numpy, to_tensor
 from skconvgp.image_maps._blocks import ImageBlocks
 from skconvgp.image_maps._pixels import PixelMap
-from skconvgp.linalg import symmetric_eigen, without_rounding
+from skconvgp.linalg import own_products, symmetric_eigen, without_rounding
 
 __all__ = ["ChannelComponents", "ChannelScaling", "ChannelZCA"]
 
@@ -170,7 +170,7 @@ def _moments(
     for block in blocks:
         values = change(block).movedim(1, 0).flatten(1)
         total += values.sum(1)
-        moment += values @ values.mT
+        moment += own_products(values)
     mean = total / count
     moment = moment / count - torch.outer(mean, mean)
     is_flat = moment.diagonal() <= ROUNDING * mean.square()

@@ -50,7 +50,7 @@ from skconvgp.linalg._spectral import (
     symmetric_eigen,
     without_rounding,
 )
-from skconvgp.linalg._symmetric import symmetrize_
+from skconvgp.linalg._symmetric import own_products, symmetrize_
 from skconvgp.linalg._transport import gaussian_transport
 from skconvgp.linalg._truncated import (
     Symmetric,
@@ -92,6 +92,7 @@ __all__ = [
     "leading_right_vectors",
     "log_quadrature",
     "lsqr",
+    "own_products",
     "pivoted_cholesky",
     "plain_cholesky",
     "product_change",

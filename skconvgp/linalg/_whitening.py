@@ -23,7 +23,7 @@ def whitening_root(matrix: Tensor, cut: float) -> Tensor:
 
 def triangular_root(root: Tensor) -> Tensor:
     """Return A (m, q) of the same A A^T as a root, with zeros above its diagonal."""
-    upper: Tensor = torch.linalg.qr(root.mT).R
+    upper: Tensor = torch.linalg.qr(root.mT, mode="r").R
     return upper.mT.contiguous()
 
 

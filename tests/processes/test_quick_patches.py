@@ -10,6 +10,7 @@ from skconvgp.backends import Responses
 from skconvgp.kernels import PatchKernel, PatchWhitening, rbf
 from skconvgp.processes import NewRows
 from skconvgp.processes.basis._inducing import lifted
+from skconvgp.processes.basis._sight import Sight
 from tests.helpers.estimators import digits
 
 N, NEW = 30, 7
@@ -49,6 +50,21 @@ def test_quick_covariances_are_those_in_double_precision(parts, flips):
     exact, found = (covariances(one, gp, new) for one in (basis, basis.quick()))
     for one, other in zip(exact, found, strict=True):
         assert_allclose(other, one, atol=1e-5 * exact[1].mean())
+
+
+def test_kept_features_and_variances_are_those_in_double_precision():
+    gp, new = fitted([PLACED, ANYWHERE], flips=True)
+    basis, run = gp._process.basis, gp._resources().run(gp._resources().placement(0))
+    images = basis.images.images()
+    for part in basis.parts:
+        exact = part._features(Sight(images), run)
+        assert exact.dtype == torch.float64
+        scale = exact.square().sum(1).mean().sqrt()
+        assert_allclose(part.features, exact.numpy(), atol=5e-5 * float(scale))
+    expected = covariances(basis, gp, new)[1]
+    found = basis.variances(new.reshape(NEW, -1), run)
+    assert found.dtype == torch.float64
+    assert_allclose(found.numpy(), expected, rtol=1e-5)
 
 
 def test_quick_covariances_have_the_precision_of_responses():

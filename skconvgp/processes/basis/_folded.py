@@ -331,10 +331,10 @@ def features_dual(
 
     Sums are in double precision.
     """
-    total = torch.zeros(
-        features.shape[1], dual.shape[1], dtype=torch.float64, device="cpu"
-    )
+    shape = dual.shape[1], features.shape[1]
+    # Their transpose, for which features are read in the order of memory.
+    total = torch.zeros(shape, dtype=torch.float64, device="cpu")
     for part in slices(len(features), rows_at_once):
         own = rows_to_tensor(features[part]).to(torch.float64)
-        total.addmm_(own.mT, rows_to_tensor(dual[part]).to(torch.float64))
-    return to_numpy(total)
+        total.addmm_(rows_to_tensor(dual[part]).to(torch.float64).mT, own)
+    return to_numpy(total.mT)

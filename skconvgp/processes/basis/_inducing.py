@@ -161,7 +161,10 @@ class InducingSet:
         single precision depend on how many images there are.
         """
         lift = to_tensor(self.scaled_lift, versions[0].device, dtype)
-        return (self.pooled(*versions, backend=backend, like=lift) @ lift).flatten(1)
+        pooled = self.pooled(*versions, backend=backend, like=lift)
+        if pooled.requires_grad:
+            return (pooled @ lift).flatten(1)
+        return lifted(pooled, lift)
 
     @property
     def scaled_lift(self) -> FloatArray:
@@ -233,8 +236,8 @@ def lifted(pooled: Tensor, lift: Tensor) -> Tensor:
     rows, q = pooled.reshape(-1, len(lift)), lift.shape[1]
     features = rows.new_empty(len(rows), q)
     for strip in slices(q, -(-q // STRIPS)):
-        own = rows[:, strip.start :], lift[strip.start :, strip]
-        torch.mm(*own, out=features[:, strip])
+        own = lift[strip.start :, strip].contiguous()
+        torch.mm(rows[:, strip.start :], own, out=features[:, strip])
     return features.reshape(len(pooled), -1)
 
 

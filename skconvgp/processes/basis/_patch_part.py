@@ -19,10 +19,10 @@ from skconvgp._threads import threads_for
 from skconvgp._typing import FloatArray
 from skconvgp.engine import slices, to_numpy
 from skconvgp.kernels._flips import flip
-from skconvgp.linalg import symmetrize_
+from skconvgp.linalg import own_products, symmetrize_
 from skconvgp.processes._run import Run
 from skconvgp.processes.basis._folded import FoldedPatches, features_dual
-from skconvgp.processes.basis._parts import Seen
+from skconvgp.processes.basis._parts import Seen, in_dtype
 from skconvgp.processes.basis._patch_basis import PatchBasis
 from skconvgp.processes.basis._quick_patches import QuickPatches
 from skconvgp.processes.basis._sight import Sight, seen_rows, through
@@ -63,6 +63,8 @@ class PatchPart(Seen):
         features are averaged. Then the part without these may be needed, too.
         """
         part = cls(view, basis, is_averaged, np.empty((0, basis.n_samples)))
+        # They are kept in the precision of responses: more digits would be rounded off.
+        run = in_dtype(run, basis.tile_dtype)
         rows, n = to_numpy(seen.flatten(1)), len(seen) // (2 if is_averaged else 1)
         blocks, plain = [], []
         for block in slices(n, part._at_once(run.config)):
@@ -110,10 +112,13 @@ class PatchPart(Seen):
         gram = torch.empty((n, n), dtype=dtype, device=config.device)
         for part in slices(n, min(PRODUCTS, self._at_once(config))):
             # Products with earlier images: those with later ones are the same.
-            products = self._products(run.tensor(self.features[part]), part.stop, run)
-            gram[part, : part.stop] = products
-            gram[: part.stop, part] = products.mT
-            symmetrize_(gram[part, part])
+            own = run.tensor(self.features[part])
+            if part.start:
+                products = self._products(own, part.start, run)
+                gram[part, : part.start] = products
+                gram[: part.start, part] = products.mT
+            with threads_for(len(own) * own.numel()):
+                gram[part, part] = own_products(own)
         return gram
 
     def cross(
@@ -134,7 +139,9 @@ class PatchPart(Seen):
 
     def variances(self, sight: Sight, run: Run) -> Tensor:
         """Return prior variances (b,) of new images."""
-        return self._features(sight, run).square().sum(1)
+        quick = in_dtype(run, self.basis.tile_dtype)
+        variances = self._features(sight, quick).square().sum(1)
+        return variances.to(run.config.solve_dtype)
 
     def covariance(self, sight: Sight, run: Run) -> Tensor:
         """Return covariances (b, b) of new images with each other."""
