@@ -67,6 +67,7 @@ KEPT = [
     "FoldedPatches",
     "FoldedTerm",
     "Growth",
+    "HeldLeftOut",
     "HeldRows",
     "ImageRows",
     "InducingSet",

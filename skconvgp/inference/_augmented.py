@@ -31,25 +31,38 @@ class LeftOutInputs:
     mean: Tensor  # (m, k), latent means, given the inputs of all other units
     error: Tensor  # (m, k), mean targets of the inputs less these means
     var: Tensor  # (m,), variances of the mean targets, noise included, for amplitude 1
-    noise: Tensor  # (m,), the noise in these variances
+    noise: Tensor  # (m,), the noise in these variances, jitter included
+    single: float | Tensor  # noise of a single observation, one for all or (m,)
     # Covariances of the targets of units of several inputs, given all other units. If
     # there are none each input is a unit.
     units: tuple[Units, ...] = ()
+    # (m,), prior variances that features leave out; None for none.
+    unexplained: Tensor | None = None
 
     @classmethod
     def alone(
-        cls, targets: Tensor, dual: Tensor, inverse_diag: Tensor, noise: Tensor
+        cls,
+        targets: Tensor,
+        dual: Tensor,
+        inverse_diag: Tensor,
+        noise: Tensor,
+        single: float | Tensor,
     ) -> Self:
         """Return inputs that are left out one by one, by the diagonal (m,) of M^-1.
 
         Targets and dual coefficients are (m, k); the noise (m,) is part of M.
         """
         error = dual / inverse_diag[:, None]
-        return cls(targets - error, error, 1.0 / inverse_diag, noise)
+        return cls(targets - error, error, 1.0 / inverse_diag, noise, single)
 
     @classmethod
     def together(
-        cls, targets: Tensor, dual: Tensor, blocks: Iterable[Units], noise: Tensor
+        cls,
+        targets: Tensor,
+        dual: Tensor,
+        blocks: Iterable[Units],
+        noise: Tensor,
+        single: float | Tensor,
     ) -> Self:
         """Return inputs that are left out in units, by their blocks of M^-1.
 
@@ -63,7 +76,7 @@ class LeftOutInputs:
             error[members] = cov @ dual[members]
             var[members] = cov.diagonal(dim1=1, dim2=2)
             units.append((members, cov))
-        return cls(targets - error, error, var, noise, tuple(units))
+        return cls(targets - error, error, var, noise, single, tuple(units))
 
 
 @dataclass(frozen=True)
@@ -74,8 +87,9 @@ class Addition:
     solved: Tensor  # (m, b), M^-1 times covariances with the new samples
     mean: Tensor  # (b, k), latent means at the new samples
     latent_var: Tensor  # (b,), their variances, for amplitude 1
-    noise: float  # of a single observation
+    noise: float | Tensor  # of a single observation, one for all or (b,)
     jitter: float  # that the diagonal of M has, too
+    unexplained: Tensor | None = None  # (b,), as in `LeftOutInputs`
 
     def observed(self, weight: float = 1.0) -> Augmented:
         """Return the left-out quantities if a new sample is so many observations."""

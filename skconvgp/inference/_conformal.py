@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from skconvgp.inference._augmented import Augmented
+from skconvgp.inference._augmented import Addition, Augmented
 
 __all__ = ["Ranks", "interval_ends", "label_counts", "norm_counts", "variance_counts"]
 
@@ -121,14 +121,19 @@ def _end(roots: Tensor, shares: Tensor, ranks: Ranks) -> Tensor:
 
 
 def variance_counts(
-    augmented: Augmented, latent_var: Tensor, noise: Tensor, of: Any, shares: Tensor
+    addition: Addition, augmented: Augmented, of: Any, shares: Tensor
 ) -> Tensor:
     """Return the units (b,) whose left-out latent variance is no smaller.
 
-    New samples have latent variances (b,), inputs the noise (m,) in theirs. The samples
-    have the inputs `of` (n,), and `shares` (n,).
+    The samples have the inputs `of` (n,), and `shares` (n,). What features leave out
+    of a variance counts.
     """
-    var = (augmented.var - noise)[:, of]
+    inputs, latent_var = addition.inputs, addition.latent_var
+    var = augmented.var - inputs.noise
+    if inputs.unexplained is not None and addition.unexplained is not None:
+        var = var + inputs.unexplained
+        latent_var = latent_var + addition.unexplained
+    var = var[:, of]
     least = latent_var[:, None] * (1.0 - TIES[var.dtype])
     return (var >= least).to(shares) @ shares
 

@@ -36,6 +36,7 @@ __all__ = [
     "FeaturePosterior",
     "FeatureSums",
     "feature_evidence",
+    "feature_inverse_diag",
     "feature_leave_one_out",
     "feature_posterior",
     "sum_features",
@@ -163,6 +164,14 @@ def feature_leave_one_out(
         return _feature_groups_out(features, targets, noise, weights, posterior, groups)
     precision = weights / noise
     dual = (targets - features @ posterior.mean) * precision[:, None]
+    inverse_diag = feature_inverse_diag(features, precision, posterior)
+    return leave_one_out(targets, dual, inverse_diag, noise, weights)
+
+
+def feature_inverse_diag(
+    features: Tensor, precision: Tensor, posterior: FeaturePosterior
+) -> Tensor:
+    """Return entries (n,) of the diagonal of M^-1 of samples with precisions (n,)."""
     leverage = torch.cat(
         [
             posterior.half(features[start : start + ROWS]).square().sum(0)
@@ -172,8 +181,7 @@ def feature_leave_one_out(
     # M^-1 = D^-1 - D^-1 F (I + F^T D^-1 F)^-1 F^T D^-1, whose diagonal is positive; by
     # rounding the share may reach 1.
     share = (precision * leverage).clamp(max=1.0 - torch.finfo(precision.dtype).eps)
-    inverse_diag = precision * (1.0 - share)
-    return leave_one_out(targets, dual, inverse_diag, noise, weights)
+    return precision * (1.0 - share)
 
 
 def _feature_groups_out(

@@ -20,11 +20,12 @@ from skconvgp.processes import NOT_KEPT, NewRows, Question, Scored
 __all__ = ["Asked", "alpha_of", "low_noise"]
 
 NO_FACTOR = (
-    "it keeps no factor of the Gram matrix of all training samples with one noise for "
-    "all: use {instead}"
+    "it keeps no factor that takes one more sample, and left-out predictions of others "
+    "with one noise for all: use {instead}"
 )
-# Processes with another noise, while those that they were made of are in memory.
-_LOW_NOISE: dict[int, Any] = {}
+# Processes with features of samples, or with another noise, by those that they were
+# made of, while these are in memory.
+_KEPT: dict[tuple[int, float | None], Any] = {}
 
 
 @dataclass(frozen=True)
@@ -51,28 +52,34 @@ class Asked:
         if getattr(getattr(process, "basis", None), "gives_means", False):
             text = NOT_KEPT.format("the factor of its matrix").rstrip(".")
         elif why is not None:
-            text = why(process, other_noise=other_noise) or _why_not(estimator)
+            text = why(process, other_noise=other_noise)
+        owner = type(estimator).__name__
         if text:
-            owner = type(estimator).__name__
             raise ValueError(f"{owner} cannot answer `{question}`: {text}.")
-        return cls(estimator, process)
+        asked = cls(estimator, _kept(estimator, process, None))
+        if not len(asked.scored.samples):
+            raise ValueError(
+                f"{owner} cannot answer `{question}`: all of its training samples that "
+                "it keeps were selected as landmarks, which new samples are not: fit "
+                "with fewer landmarks, or with completion=None."
+            )
+        return asked
 
     @cached_property
     def scored(self) -> Scored:
         """The samples that new ones are compared with."""
         found: Scored = self.process.left_out.scored(self.process)
-        return found
+        are_landmarks = self.estimator._training.are_landmarks
+        if are_landmarks is None:
+            return found
+        # Features leave nothing of a landmark out: new samples are not like it.
+        return found.take(~are_landmarks[found.samples])
 
     @property
     def of_samples(self) -> Any:
         """The input (n,) of each scored sample; a slice if each has its own."""
-        of = self.scored.of
-        return slice(None) if len(of) == self.n_inputs else of
-
-    @property
-    def n_inputs(self) -> int:
-        """Number of different inputs."""
-        return int(self.scored.of.max()) + 1
+        of, every = self.scored.of, np.arange(self.scored.n_inputs)
+        return slice(None) if np.array_equal(of, every) else of
 
     @property
     def weights(self) -> FloatArray:
@@ -98,10 +105,6 @@ class Asked:
         codes: NDArray[np.intp] = self.estimator._training.codes[self.scored.samples]
         return codes
 
-    def with_process(self, process: Any) -> Self:
-        """Return the estimator with another process of the same samples."""
-        return replace(self, process=process)
-
     def read(self, X: Any, diag: Any) -> NewRows:
         """Return new samples, with prior variances (n,) for a given matrix."""
         rows = self.estimator._read_new(X)
@@ -117,30 +120,30 @@ class Asked:
         return found
 
 
-def _why_not(estimator: Any) -> str:
-    """Return why new samples are not like those of a fit; empty if they can be."""
-    are_landmarks = estimator._training.are_landmarks
-    if are_landmarks is None or not are_landmarks.any():
-        return ""
-    return (
-        "its training samples were selected, so that new ones are not like them: fit "
-        "with completion=None to a random subset"
-    )
-
-
 def low_noise(asked: Asked, noise: float) -> Asked:
-    """Return it with another noise, by one factorisation at the first call.
+    """Return it with another noise, by one factorisation at the first call."""
+    process = _kept(asked.estimator, asked.estimator._process, noise)
+    return replace(asked, process=process)
 
-    It is kept as long as the fitted process is in memory.
+
+def _kept(estimator: Any, process: Any, noise: float | None) -> Any:
+    """Return a process with all that questions need, and another noise if given.
+
+    It is kept as long as the process is in memory.
     """
-    process = asked.process
-    key = id(process)
-    if key not in _LOW_NOISE:
-        resources = asked.estimator._resources()
-        found = process.left_out.with_noise(process, noise, resources)
-        _LOW_NOISE[key] = found
-        weakref.finalize(process, _LOW_NOISE.pop, key, None)
-    return asked.with_process(_LOW_NOISE[key])
+    key = id(process), noise
+    if key not in _KEPT:
+        resources = estimator._resources()
+        if noise is None:
+            found = process.left_out.ready(process, resources)
+            if found is process:  # which would keep itself in memory
+                return process
+        else:
+            before = _kept(estimator, process, None)
+            found = before.left_out.with_noise(before, noise, resources)
+        _KEPT[key] = found
+        weakref.finalize(process, _KEPT.pop, key, None)
+    return _KEPT[key]
 
 
 def alpha_of(level: float) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike
 from sklearn.base import is_regressor
 from torch import Tensor
@@ -20,8 +21,9 @@ from skconvgp.questions._asked import Asked, alpha_of
 __all__ = ["prediction_interval"]
 
 INSTEAD = (
-    "ConvNetGPRegressor, ImageRegressor or KernelFlowsRegressor with completion=None "
-    "and a direct solver, or its `predict_interval`"
+    "ConvNetGPRegressor, ImageRegressor, KernelFlowsRegressor, "
+    "NystromCompletedGPRegressor or PatchGPRegressor without a completion, or its "
+    "`predict_interval`"
 )
 
 
@@ -44,7 +46,8 @@ def prediction_interval(
     Parameters
     ----------
     gp : regressor
-        Fitted, with a factor of its Gram matrix.
+        Fitted, with a direct solver, or with features, as NystromCompletedGPRegressor
+        and PatchGPRegressor have.
     X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
         Images or vectors; K(X, X_train) if precomputed.
     level : float, default=0.9
@@ -61,13 +64,14 @@ def prediction_interval(
     Raises
     ------
     ValueError
-        For a wrong setting, or an estimator that has no factor, such as one with
-        features or nearest neighbours.
+        For a wrong setting, or an estimator that has no answer, such as one with
+        nearest neighbours.
 
     Notes
     -----
     Samples with equal inputs, and samples of a group of `fit`, count as one; the new
-    sample is a group of its own. A sample of weight w stands for w equal ones.
+    sample is a group of its own. A sample of weight w stands for w equal ones. With
+    features see the notes of `prediction_set`.
 
     References
     ----------
@@ -111,19 +115,18 @@ class IntervalQuestion:
     """Which targets conform no worse than those of enough units."""
 
     def __init__(self, asked: Asked, alpha: float) -> None:
-        model, scored = asked.process.model, asked.scored
-        weights = asked.weights
-        self.targets, self.of = model.targets[scored.samples], asked.of_samples
-        totals = np.bincount(scored.of, weights)[scored.of]
-        # The variance of a single observation, not of the mean of those at an input.
-        self.added = model.noise * (1.0 / np.minimum(weights, 1.0) - 1.0 / totals)
+        self.targets = asked.process.model.targets[asked.scored.samples]
+        self.of, self.weights = asked.of_samples, np.minimum(asked.weights, 1.0)
         self.shares = asked.shares()
         self.ranks = Ranks(alpha, float(self.shares.sum().round(6)))
 
     def __call__(self, addition: Addition) -> Sequence[Tensor]:
         """Return lower and upper ends (b, k)."""
         device, dtype = addition.mean.device, addition.mean.dtype
-        given = self.targets, self.added, self.shares
-        targets, added, shares = (to_tensor(one, device, dtype) for one in given)
-        augmented = addition.observed()
+        given = self.targets, self.weights, self.shares
+        targets, weights, shares = (to_tensor(one, device, dtype) for one in given)
+        augmented, inputs = addition.observed(), addition.inputs
+        # The variance of a single observation, not of the mean of those at an input.
+        single = (inputs.single + torch.zeros_like(inputs.noise))[self.of] / weights
+        added = single - (inputs.noise - addition.jitter)[self.of]
         return interval_ends(augmented, targets, self.of, added, shares, self.ranks)

@@ -21,8 +21,8 @@ __all__ = ["novelty"]
 
 NOISE = 1e-3  # as a share of the prior variance: with more noise there is less power
 INSTEAD = (
-    "a ConvNetGP, Image or KernelFlows estimator with completion=None, "
-    "solver='cholesky' and, for labels, likelihood='gaussian'"
+    "a ConvNetGP, Image, KernelFlows, NystromCompletedGP or PatchGP estimator without "
+    "a completion, with solver='cholesky' and, for labels, likelihood='gaussian'"
 )
 
 
@@ -44,7 +44,7 @@ def novelty(gp: Any, X: Any, diag: ArrayLike | None = None) -> FloatArray:
     Parameters
     ----------
     gp : classifier or regressor
-        Fitted, with a factor of its Gram matrix.
+        Fitted, with solver="auto" or "cholesky", or with features.
     X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
         Images or vectors; K(X, X_train) if precomputed.
     diag : array-like of shape (n,), default=None
@@ -59,8 +59,8 @@ def novelty(gp: Any, X: Any, diag: ArrayLike | None = None) -> FloatArray:
     Raises
     ------
     ValueError
-        For an estimator that has no factor, such as one with likelihood="laplace",
-        features or nearest neighbours.
+        For an estimator that has no answer, such as one with likelihood="laplace" or
+        nearest neighbours.
 
     Notes
     -----
@@ -70,6 +70,9 @@ def novelty(gp: Any, X: Any, diag: ArrayLike | None = None) -> FloatArray:
 
     The label of the new sample is not known. The p-value of the norm is the largest
     one of all labels, so that it holds whatever the label is.
+
+    With features the variance that these leave out counts as well, and new samples are
+    compared as the notes of `prediction_set` say.
 
     The p-values of several new samples are not independent of each other.
 
@@ -123,12 +126,12 @@ class NoveltyQuestion:
         for weight in np.unique(self.weights).tolist():
             augmented = addition.observed(weight)
             is_own = np.flatnonzero(self.weights == weight).tolist()
-            given = addition.latent_var, addition.inputs.noise, self.of, shares
-            counts[0][:, is_own] = variance_counts(augmented, *given)[:, None]
+            found = variance_counts(addition, augmented, self.of, shares)
+            counts[0][:, is_own] = found[:, None]
             if self.targets is not None:
                 each = self.targets.own, self.targets.other
                 own, other = (to_tensor(one, device, dtype) for one in each)
                 norms = norm_counts(augmented, self.of, shares, own, other)
-                for i, found in enumerate(norms):
-                    counts[i + 1][:, is_own] = found[:, is_own]
+                for i, of_norms in enumerate(norms):
+                    counts[i + 1][:, is_own] = of_norms[:, is_own]
         return list(counts)

@@ -21,8 +21,8 @@ from skconvgp.questions._labels import LabelTargets, label_weights
 __all__ = ["prediction_set"]
 
 INSTEAD = (
-    "ConvNetGPClassifier, ImageClassifier or KernelFlowsClassifier with "
-    "likelihood='gaussian', completion=None and a direct solver"
+    "ConvNetGPClassifier, ImageClassifier, KernelFlowsClassifier, NystromCompletedGP "
+    "or PatchGPClassifier with likelihood='gaussian' and without a completion"
 )
 
 
@@ -50,7 +50,8 @@ def prediction_set(
     Parameters
     ----------
     gp : classifier
-        Fitted, with likelihood="gaussian" and a factor of its Gram matrix.
+        Fitted, with likelihood="gaussian" and a direct solver, or with features, as
+        NystromCompletedGP and PatchGPClassifier have.
     X : array-like of shape (n, d), (n, h, w) or (n, c, h, w)
         Images or vectors; K(X, X_train) if precomputed.
     level : float, default=0.9
@@ -72,8 +73,8 @@ def prediction_set(
     Raises
     ------
     ValueError
-        For a wrong setting, or an estimator that has no factor, such as one with
-        likelihood="laplace", features or nearest neighbours.
+        For a wrong setting, or an estimator that has no answer, such as one with
+        likelihood="laplace" or nearest neighbours.
 
     Notes
     -----
@@ -81,6 +82,11 @@ def prediction_set(
     sample is a group of its own. A sample of weight w stands for w equal ones, and the
     weights of `class_weight` are those of new samples, too. Weights that make up for a
     shift between training samples and new ones are not supported.
+
+    With features a new sample is compared with a random part of the training samples,
+    whose features are kept, without landmarks: features leave nothing of these out. The
+    guarantee is then approximate, unless features are random, or landmarks are drawn at
+    random.
 
     References
     ----------

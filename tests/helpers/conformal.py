@@ -54,22 +54,34 @@ def margin(mean, code):
 
 
 def label_p_values(
-    gram, noise, code_of, codes, units, weights, *, new_noise, by_class=False
+    gram,
+    noise,
+    code_of,
+    codes,
+    units,
+    weights,
+    *,
+    new_noise,
+    by_class=False,
+    counted=None,
 ):
     """Return the p-value of each label of the last sample of a Gram matrix.
 
     `noise` (n,) and `codes` (n,) are of the others; `new_noise` (k,) is that of the new
-    one for each label; `code_of` (k, k) has the targets of each label.
+    one for each label; `code_of` (k, k) has the targets of each label. Only those that
+    are `counted` (n,) have scores; by default all.
     """
     k, found = len(code_of), []
     units = np.append(units, max(units) + 1)
     weights = np.append(weights, 1.0)
+    counts = np.ones(len(weights)) if counted is None else np.append(counted, 1.0)
     for label in range(k):
         every = np.append(codes, label)
         noises = np.append(noise, new_noise[label])
         mean, _ = all_left_out(gram, noises, code_of[every], units)
         scores = [-margin(one, code) for one, code in zip(mean, every, strict=True)]
         shares = unit_shares(units, weights, every if by_class else None)
+        shares = shares * counts
         if by_class:
             shares = shares * (every == label)
         no_better = np.array(scores) >= scores[-1] - 1e-9
@@ -77,24 +89,45 @@ def label_p_values(
     return np.array(found)
 
 
-def target_p_value(gram, noise, targets, new_target, units, weights, *, new_noise):
+def target_p_value(
+    gram, noise, targets, new_target, units, weights, *, new_noise, counted=None
+):
     """Return the p-value of a target of the last sample of a Gram matrix."""
     every = np.append(targets, new_target)[:, None]
     noises = np.append(noise, new_noise)
     units = np.append(units, max(units) + 1)
     weights = np.append(weights, 1.0)
     mean, var = all_left_out(gram, noises, every, units)
-    single = var + new_noise / np.minimum(weights, 1.0)
+    single = var + noises * weights / np.minimum(weights, 1.0)
     scores = np.abs(every - mean)[:, 0] / np.sqrt(single)
     shares = unit_shares(units, weights)
+    if counted is not None:
+        shares = shares * np.append(counted, 1.0)
     return shares[scores >= scores[-1] - 1e-12].sum() / shares.sum()
 
 
-def novelty_p_value(gram, noise, code_of, codes, units, weights, *, new_noise):
-    """Return the p-value of the last sample of a Gram matrix by both scores."""
+def novelty_p_value(
+    gram,
+    noise,
+    code_of,
+    codes,
+    units,
+    weights,
+    *,
+    new_noise,
+    unexplained=0.0,
+    counted=None,
+):
+    """Return the p-value of the last sample of a Gram matrix by both scores.
+
+    `unexplained` (n + 1,) is variance that the matrix lacks; `counted` is as in
+    `label_p_values`.
+    """
     units = np.append(units, max(units) + 1)
     weights = np.append(weights, 1.0)
     shares, found = unit_shares(units, weights), []
+    if counted is not None:
+        shares = shares * np.append(counted, 1.0)
 
     def share(counts):
         return shares[counts].sum() / shares.sum()
@@ -103,7 +136,7 @@ def novelty_p_value(gram, noise, code_of, codes, units, weights, *, new_noise):
         noises = np.append(noise, new_noise[label])
         every = code_of[np.append(codes, label)]
         mean, var = all_left_out(gram, noises, every, units)
-        norms = np.square(mean).sum(1)
+        norms, var = np.square(mean).sum(1), var + unexplained
         first = share(var >= var[-1] * (1.0 - 1e-9))
         larger, smaller = norms >= norms[-1] - 1e-9, norms <= norms[-1] + 1e-9
         second = min(1.0, 2.0 * min(share(larger), share(smaller)))

@@ -25,14 +25,14 @@ def addition_of(gram, noise, targets, units=None):
     values = [torch.from_numpy(one) for one in (targets, dual, noise)]
     if units is None:
         diag = torch.from_numpy(inverse.diagonal().copy())
-        inputs = LeftOutInputs.alone(*values[:2], diag, values[2])
+        inputs = LeftOutInputs.alone(*values[:2], diag, values[2], NOISE)
     else:
         blocks = []
         for unit in np.unique(units):
             members = np.flatnonzero(units == unit)
             block = inverse[np.ix_(members, members)]
             blocks.append((torch.tensor(members[None]), torch.tensor(block[None])))
-        inputs = LeftOutInputs.together(*values[:2], blocks, values[2])
+        inputs = LeftOutInputs.together(*values[:2], blocks, values[2], NOISE)
     solved = inverse @ cross
     var = gram[N:, N:].diagonal() - (cross * solved).sum(0)
     given = (torch.from_numpy(one) for one in (solved, cross.T @ dual, var))

@@ -41,6 +41,7 @@ from skconvgp.processes.fits._feature_rows import (
 from skconvgp.processes.fits._label_choice import CHOOSING, LabelledRows
 from skconvgp.processes.fits._label_models import spread_over_classes
 from skconvgp.processes.posterior._coefficients import coefficients_of
+from skconvgp.processes.posterior._one_more_features import AsksFeatures, ScoredFeatures
 from skconvgp.processes.posterior._shared import unit_noise
 from skconvgp.processes.posterior._solutions import FeatureSolution, leave_out
 
@@ -77,9 +78,29 @@ class HeldRows:
         each = joined(self.rows, other.rows), joined(self.leaving, other.leaving)
         return type(self)(torch.cat([self.samples, other.samples]), *each)
 
+    def scored_features(self, process: Process, run: Run) -> ScoredFeatures:  # noqa: ARG002
+        """Return the samples with their features; equal ones are one unit."""
+        rows, leaving = thaw((self.rows, self.leaving), run.config.device)
+        samples = np.asarray(self.samples)
+        units = to_numpy(torch.unique(rows.features, dim=0, return_inverse=True)[1])
+        return ScoredFeatures(
+            rows.features.to(torch.float64),
+            rows.residual_diag.to(torch.float64),
+            leaving.whole_targets,
+            leaving.totals,
+            samples,
+            np.arange(len(samples)),
+            units,
+        )
+
     def left_out(self, solution: FeatureSolution) -> tuple[FloatArray, FloatArray]:
         """Return left-out means and variances of the samples."""
         return leave_out(solution, self.rows, self.leaving, EVERY)
+
+
+@dataclass(frozen=True)
+class HeldLeftOut(AsksFeatures, KeptLeftOut):
+    """Left-out predictions of samples, some of which are kept with their features."""
 
 
 @dataclass(frozen=True)
@@ -243,7 +264,7 @@ class HeldReading:
         leaving = solution.leaving(self.observed(solution.dtype))
         held = HeldRows(samples, self.rows, leaving)
         found = held.left_out(solution)
-        left_out = KeptLeftOut(found[0], found[1], solution.has_noise)
+        left_out: KeptLeftOut = HeldLeftOut(found[0], found[1], solution.has_noise)
         if generator is None:
             return left_out, None
         keys = draw_keys(n_before, len(samples), generator)

@@ -27,6 +27,7 @@ from skconvgp.processes._run import Resources, Run
 from skconvgp.processes.basis._basis import Basis
 from skconvgp.processes.fits._feature_rows import FeatureRows, Observed
 from skconvgp.processes.posterior._coefficients import coefficients_of
+from skconvgp.processes.posterior._one_more_features import AsksFeatures, ScoredFeatures
 from skconvgp.processes.posterior._solutions import LeavesOut, solution_of
 
 AT_ONCE = 256  # images of groups, about
@@ -147,6 +148,24 @@ class ImageRows:
         """Return some of the images."""
         return type(self)(self.images.take(chosen), self.residual_diag[chosen])
 
+    def scored_features(self, process: Process, run: Run) -> ScoredFeatures:
+        """Return the images with their features, and the samples that show them."""
+        images, device = self.images, run.config.device
+        model, blocks = (
+            process.model,
+            source_of(process).blocks(images.rows, run, "ask"),
+        )
+        merged = images.merge(model.targets, model.weights, device)
+        return ScoredFeatures(
+            torch.cat([block.to(torch.float64) for _, block in blocks]),
+            to_tensor(self.residual_diag, device),
+            merged.targets,
+            merged.weights,
+            images.samples,
+            images.of,
+            images.of,
+        )
+
     def join(self, other: Self) -> Self:
         """Return the images of both; images of the other follow."""
         residual_diag = np.concatenate([self.residual_diag, other.residual_diag])
@@ -265,7 +284,7 @@ class ImageFeatures:
 
 
 @dataclass(frozen=True)
-class PatchLeftOut(KeptLeftOut):
+class PatchLeftOut(AsksFeatures, KeptLeftOut):
     """Left-out predictions that are kept of some images, and computed of all others."""
 
     images: PatchImages | None = None  # all training images; None if nothing is missing

@@ -48,6 +48,12 @@ class Scored:
     samples: NDArray[np.intp]  # (n,), which of the samples of the fit
     of: NDArray[np.intp]  # (n,), the input of `LeftOutInputs` that each of them has
     units: NDArray[np.intp]  # (n,), numbers that samples share which are one unit
+    n_inputs: int
+
+    def take(self, chosen: NDArray[np.bool_]) -> Scored:
+        """Return those of the samples that are chosen (n,)."""
+        own = self.samples[chosen], self.of[chosen], self.units[chosen]
+        return Scored(*own, self.n_inputs)
 
 
 def why_not_solved(process: Process) -> str:
@@ -85,7 +91,7 @@ def why_not_factored(process: Process) -> str:
 def scored_inputs(inputs: EqualInputs) -> Scored:
     """Return all samples, with their inputs and what is left out with each."""
     of, units = to_numpy(inputs.of), to_numpy(inputs.left_out_with)
-    return Scored(np.arange(len(of)), of, units)
+    return Scored(np.arange(len(of)), of, units, inputs.n_inputs)
 
 
 def ask_solved(
@@ -153,7 +159,7 @@ def _left_out_inputs(
     given = merged.targets, inputs.sum(dual)
     if inputs.has_blocks:
         blocks = _units(solver, state, inputs, targets.dtype)
-        return LeftOutInputs.together(*given, blocks, own_noise)
+        return LeftOutInputs.together(*given, blocks, own_noise, noise)
     stays = bool(inputs.staying(weights).any())
     first = inputs.first()
     if kept_var is None or stays:
@@ -161,7 +167,7 @@ def _left_out_inputs(
     else:
         single = noise / merged.weights.clamp(max=1.0) - noise / merged.weights
         inverse_diag = 1.0 / (kept_var[first] - single)
-    return LeftOutInputs.alone(*given, inverse_diag, own_noise)
+    return LeftOutInputs.alone(*given, inverse_diag, own_noise, noise)
 
 
 def _units(

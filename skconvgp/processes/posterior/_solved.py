@@ -351,6 +351,10 @@ class SolvedLeftOut:
         why = why_not_solved(process)
         return why_not_factored(process) if other_noise and not why else why
 
+    def ready(self, process: Process, resources: Resources) -> Process:  # noqa: ARG002
+        """Return the process, which has all that is needed."""
+        return process
+
     def scored(self, process: Process) -> Scored:
         """Return the samples that a new one is compared with."""
         return scored_inputs(self._equal_inputs(process, torch.device("cpu")))
