@@ -9,6 +9,7 @@ from sklearn.base import clone
 
 import skconvgp as sk
 from skconvgp import kernels
+from skconvgp.backends import Responses
 from skconvgp.processes import NewRows, fold
 from skconvgp.processes.posterior import _means_alone
 from tests.helpers.estimators import digits
@@ -17,6 +18,8 @@ from tests.helpers.public import PATCHES
 TWO = kernels.FlipAverage(PATCHES) + kernels.Scale(kernels.PatchKernel(patch_size=2), 2)
 INDUCING = {"n_inducing": 8, "random_state": 0}
 PARTS = [PATCHES, kernels.rbf(2.0), kernels.PatchKernel(patch_size=2)]
+# The patches of two parts are the same.
+SHARED = [PATCHES, kernels.rbf(2.0), PATCHES.replace(location_lengthscale=None)]
 IMAGES = {"flips": True, "part_weights": [0.5, 0.2, 0.3], "random_state": 0}
 ESTIMATORS = {
     "patches": sk.PatchGPClassifier(PATCHES, **INDUCING),
@@ -24,6 +27,7 @@ ESTIMATORS = {
     "dirichlet": sk.PatchGPClassifier(PATCHES, likelihood="dirichlet", **INDUCING),
     "softmax": sk.PatchGPClassifier(PATCHES, likelihood="softmax", **INDUCING),
     "parts": sk.ImageClassifier(PARTS, **IMAGES),
+    "shared": sk.ImageClassifier(SHARED, **IMAGES),
     "landmarks": sk.ImageClassifier(PARTS, n_landmarks=20, **IMAGES),
     "targets": sk.PatchGPRegressor(PATCHES, **INDUCING),
 }
@@ -83,6 +87,21 @@ def test_weights_are_double_where_single_precision_is_too_coarse(name, monkeypat
     monkeypatch.setattr(_means_alone, "SINGLE_ERROR", 0.0)
     double = weights_of(fitted(name)._process)
     assert {one.dtype for one in double} == {np.dtype("float64")}
+
+
+@pytest.mark.parametrize("name", ["parts", "shared"])
+def test_terms_of_the_same_patches_share_responses(name, monkeypatch):
+    gp, new = fitted(name, flips=False), data()[2]
+    counts, pooled = [], Responses.pooled
+
+    def counted(self, *args):
+        counts.append(1)
+        return pooled(self, *args)
+
+    monkeypatch.setattr(Responses, "pooled", counted)
+    gp.predict_latent(new)
+    assert len(counts) == (2 if name == "parts" else 1)
+    assert len(gp._process.folded.parts) == 2
 
 
 def test_covariances_alone_are_not_folded():

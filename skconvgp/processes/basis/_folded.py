@@ -6,6 +6,7 @@ The formulas: docs/maths.rst, "Folded weights".
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, NoReturn, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -25,7 +26,11 @@ from skconvgp.engine import (
 )
 from skconvgp.processes._run import FEATURES, IMAGES, Resources, Run
 from skconvgp.processes.basis._basis import Basis, BasisReport, NewRows, Stream
-from skconvgp.processes.basis._inducing import Inducing, InducingSet
+from skconvgp.processes.basis._inducing import (
+    Inducing,
+    InducingSet,
+    pooled_together,
+)
 from skconvgp.processes.basis._inducing_sum import InducingSum
 from skconvgp.processes.basis._plain import KernelBasis, report_of
 from skconvgp.processes.basis._sight import Sight, seen_rows, shared_values
@@ -65,6 +70,10 @@ class Folded(Protocol):
         """Return the means (b, k) of new images."""
         ...
 
+    def join(self, other: Any) -> Self | None:
+        """Return the sum of both parts, if they see images alike; None otherwise."""
+        ...
+
     def in_single(self) -> Self:
         """Return the part with weights in single precision, where it has some."""
         ...
@@ -84,15 +93,6 @@ class FoldedTerm:
         of_places = rows_to_tensor(dual).reshape(-1, lift.shape[1], dual.shape[1])
         weights = (lift @ of_places).reshape(-1, dual.shape[1])
         return cls(inducing, to_numpy(weights))
-
-    def __call__(self, *versions: Tensor, backend: str) -> Tensor:
-        """Return weighted sums (n, k) of responses, means over versions of images.
-
-        Sums are in double precision, as others depend on how many images there are.
-        """
-        weights = to_tensor(self.weights, versions[0].device, torch.float64)
-        pooled = self.inducing.pooled(*versions, backend=backend, like=weights)
-        return pooled.flatten(1) @ weights
 
     def in_single(self) -> Self:
         """Return it with weights in single precision."""
@@ -142,12 +142,23 @@ class FoldedPatches:
         """Return the means (b, k) of new images."""
         seen = [sight, sight.flipped] if self.is_averaged else [sight]
         versions = [seen_rows(self, one, run) for one in seen]
-        sums = torch.cat(self.basis.in_tiles(self._weighted, versions, run))
+        weighted = partial(_weighted, _sharing(self.terms))
+        sums = torch.cat(self.basis.in_tiles(weighted, versions, run))
         return sums.to(run.config.solve_dtype)
 
-    def _weighted(self, *versions: Tensor, backend: str) -> Tensor:
-        sums = [term(*versions, backend=backend) for term in self.terms]
-        return torch.stack(sums).sum(0)
+    def join(self, other: Any) -> Self | None:
+        """Return the sum of both parts, if they see images alike; None otherwise."""
+        theirs: tuple[FoldedTerm, ...] = getattr(other, "terms", ())
+        if not theirs or self.view is not other.view:
+            return None
+        mine = self.kernel_basis, self.is_averaged
+        seen = [
+            (basis.image_shape, basis.pool, basis.dtype, is_averaged)
+            for basis, is_averaged in (mine, (other.kernel_basis, other.is_averaged))
+        ]
+        if seen[0] != seen[1]:
+            return None
+        return replace(self, terms=self.terms + theirs)
 
     def in_single(self) -> Self:
         """Return the part with weights in single precision, if responses are."""
@@ -198,6 +209,10 @@ class FoldedKernel:
         means: Tensor = cross.to(run.config.solve_dtype) @ run.tensor(self.dual)
         return means
 
+    def join(self, other: Any) -> None:  # noqa: ARG002  (it sees other images)
+        """Return None: covariances share nothing with those of another part."""
+        return
+
     def in_single(self) -> Self:
         """Return the part: weights of covariances stay as they are."""
         return self
@@ -220,7 +235,7 @@ class FoldedBasis(Basis):
         cls, images: KernelBasis, parts: tuple[Folded, ...], dual: FloatArray
     ) -> Self:
         """Return the means by parts whose sum has dual coefficients (m, k)."""
-        return cls(images.take(np.arange(0)), parts, dual.shape[1])
+        return cls(images.take(np.arange(0)), _joined(parts), dual.shape[1])
 
     @property
     def n_samples(self) -> int:
@@ -254,9 +269,9 @@ class FoldedBasis(Basis):
         """Whether inducing patches are as large as images."""
         parts: tuple[Any, ...] = self.parts
         return any(
-            term.patches.shape[2:] == term.image_shape[1:]
+            term.inducing.patches.shape[2:] == term.inducing.image_shape[1:]
             for part in parts
-            for term in part.basis.inducing.terms
+            for term in part.terms
         )
 
     def in_single(self) -> Self:
@@ -322,6 +337,53 @@ class FoldedBasis(Basis):
         shape = self.images.map_shape
         shown = max(1, *(shared_values(part.view, shape) for part in self.parts))
         return max(1, min(MOST_IMAGES, HELD // shown))
+
+
+def _joined(parts: tuple[Folded, ...]) -> tuple[Folded, ...]:
+    """Return parts of the same sum, of which those that see images alike are one."""
+    found: list[Folded] = []
+    for part in parts:
+        for i, before in enumerate(found):
+            both = before.join(part)
+            if both is not None:
+                found[i] = both
+                break
+        else:
+            found.append(part)
+    return tuple(found)
+
+
+def _sharing(terms: tuple[FoldedTerm, ...]) -> list[list[FoldedTerm]]:
+    """Return the terms, of which those that share responses are together."""
+    groups: list[list[FoldedTerm]] = []
+    for term in terms:
+        for group in groups:
+            if group[0].inducing.shares_responses(term.inducing):
+                group.append(term)
+                break
+        else:
+            groups.append([term])
+    return groups
+
+
+def _weighted(
+    groups: list[list[FoldedTerm]], *versions: Tensor, backend: str
+) -> Tensor:
+    """Return weighted sums (n, k) of responses, means over versions of images.
+
+    Sums are in double precision, as others depend on how many images there are.
+    """
+    found = []
+    for group in groups:
+        weights = [
+            to_tensor(term.weights, versions[0].device, torch.float64) for term in group
+        ]
+        sets = tuple(term.inducing for term in group)
+        sums = pooled_together(sets, *versions, backend=backend, like=weights[0])
+        found += [
+            own.flatten(1) @ factors for own, factors in zip(sums, weights, strict=True)
+        ]
+    return torch.stack(found).sum(0)
 
 
 def features_dual(
