@@ -102,7 +102,7 @@ from skconvgp.processes.fits._coded_choice import require_columns, require_two_l
 from skconvgp.processes.fits._exact import scaled_gram
 from skconvgp.processes.fits._feature_rows import FeatureRows, Reservoir
 from skconvgp.processes.fits._growing import can_grow, extend_process
-from skconvgp.processes.fits._held_rows import HeldRows
+from skconvgp.processes.fits._held_rows import HeldLeftOut, HeldRows
 from skconvgp.processes.fits._label_models import LabelModel, LinkModel, NoisyModel
 from skconvgp.processes.fits._landmark_plan import plan_landmarks
 from skconvgp.processes.fits._part_choice import PartChoice
@@ -177,6 +177,7 @@ __all__ = [
     "FoldedTerm",
     "GramBasis",
     "Growth",
+    "HeldLeftOut",
     "HeldRows",
     "ImageRows",
     "Inducing",
