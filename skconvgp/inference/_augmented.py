@@ -95,6 +95,8 @@ class Addition:
         """Return the left-out quantities if a new sample is so many observations."""
         inputs, solved = self.inputs, self.solved
         var = self.latent_var + self.noise / weight + self.jitter
+        # A copy of an input that has no noise has no variance at all.
+        var = var.clamp(min=torch.finfo(var.dtype).eps)
         # Covariances with the new sample, given all units but that of the input, are
         # minus `own`.
         own = solved * inputs.var[:, None]

@@ -219,6 +219,20 @@ def test_random_features_are_a_kernel():
     check(gp, np.array(expected))
 
 
+def test_single_precision_changes_little():
+    X, _ = clouds(60)
+    y, settings = np.sin(X[:, 0]), {"n_landmarks": 20, "random_state": 0}
+    double = NystromCompletedGPRegressor(rbf(1.0), noise_variance=NOISE, **settings)
+    single = NystromCompletedGPRegressor(
+        rbf(1.0), noise_variance=NOISE, solve_dtype="float32", **settings
+    )
+    for gp in (double, single):
+        gp.fit(X, y)
+    found = prediction_interval(single, NEW)
+    np.testing.assert_allclose(found, prediction_interval(double, NEW), rtol=1e-2)
+    np.testing.assert_allclose(novelty(single, NEW), novelty(double, NEW), atol=0.05)
+
+
 def test_landmarks_of_images_do_not_count():
     X, y = digits(60)
     gp = ImageClassifier([rbf(2.0)], n_landmarks=20, random_state=0).fit(X, y % 3)

@@ -136,6 +136,25 @@ def test_intervals_hold_left_out_targets_about_as_often_as_those_of_the_estimato
     assert widths.max() < 1.4
 
 
+@pytest.mark.parametrize("setting", ["dtype", "solve_dtype"])
+def test_single_precision_changes_little(setting):
+    X, y = waves(40)
+    new = np.array([[0.4], [3.0]])
+    gp = ConvNetGPRegressor(rbf(1.0), noise_variance=0.1, **{setting: "float32"})
+    found = prediction_interval(gp.fit(X, y), new)
+    gp = ConvNetGPRegressor(rbf(1.0), noise_variance=0.1).fit(X, y)
+    np.testing.assert_allclose(found, prediction_interval(gp, new), rtol=1e-4)
+
+
+def test_a_copy_without_noise_has_its_target():
+    X = np.linspace(0.0, 9.0, 30)[:, None]
+    y = np.sin(X[:, 0])
+    gp = ConvNetGPRegressor(rbf(0.3), noise_variance=0.0).fit(X, y)
+    np.testing.assert_allclose(
+        prediction_interval(gp, X[:3]), np.repeat(y[:3, None], 2, 1), atol=1e-5
+    )
+
+
 def test_too_few_samples_give_infinite_intervals():
     X, y = waves(18)
     gp = ConvNetGPRegressor(rbf(1.0), noise_variance=0.1).fit(X, y)

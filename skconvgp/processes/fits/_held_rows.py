@@ -84,8 +84,8 @@ class HeldRows:
         samples = np.asarray(self.samples)
         units = to_numpy(torch.unique(rows.features, dim=0, return_inverse=True)[1])
         return ScoredFeatures(
-            rows.features.to(torch.float64),
-            rows.residual_diag.to(torch.float64),
+            rows.features,
+            rows.residual_diag,
             leaving.whole_targets,
             leaving.totals,
             samples,

@@ -157,7 +157,7 @@ class ImageRows:
         )
         merged = images.merge(model.targets, model.weights, device)
         return ScoredFeatures(
-            torch.cat([block.to(torch.float64) for _, block in blocks]),
+            torch.cat([block for _, block in blocks]),
             to_tensor(self.residual_diag, device),
             merged.targets,
             merged.weights,

@@ -24,6 +24,7 @@ from skconvgp.engine import (
     slices,
     thaw,
     to_numpy,
+    to_tensor,
 )
 from skconvgp.inference import (
     Addition,
@@ -94,12 +95,16 @@ class AsksFeatures:
 
         def read_at(placement: Placement) -> Growth:
             run, device = run_beside(resources, placement, needed), placement.device
-            rows: ScoredFeatures = growth.reservoir.rows.scored_features(process, run)
+            rows: Any = growth.reservoir.rows.scored_features(process, run)
+            held = ("features", "residual_diag", "targets", "totals")
+            double = {name: getattr(rows, name).to(torch.float64) for name in held}
+            rows = replace(rows, **double)
             reservoir = replace(growth.reservoir, rows=freeze(rows))
             if growth.sums is None:
                 return Growth(reservoir, coefficients=growth.coefficients)
-            factor = Shared.of_process(process, device).posterior.factor
-            mean = cholesky_solve(factor, thaw(growth.sums, device).response)
+            factor = _posterior(process, device).factor
+            response = thaw(growth.sums, device).response.to(factor)
+            mean = cholesky_solve(factor, response)
             return Growth(reservoir, coefficients=to_numpy(mean))
 
         return replace(process, growth=compute_at(resources.placement(needed), read_at))
@@ -123,16 +128,21 @@ class AsksFeatures:
         def ask_at(placement: Placement) -> list[FloatArray]:
             run = run_beside(resources, placement, needed)
             device = placement.device
-            rows, state = thaw(_rows_of(process), device), thaw(process.state, device)
-            posterior = Shared.of_process(process, device).posterior
+            rows, posterior = (
+                thaw(_rows_of(process), device),
+                _posterior(process, device),
+            )
+            lift_map = process.state.lift_map
+            if lift_map is not None:
+                lift_map = to_tensor(lift_map, device, torch.float64)
             inputs, precision = _left_out(rows, posterior, model.noise, variance)
             size = max(1, AT_ONCE // inputs.mean.numel())
             answers: list[Sequence[Tensor]] = []
             has_more = variance != "sor"
             for values, prior in basis.stream(new, run, needs_diag=has_more):
                 features = values.to(posterior.factor)
-                if state.lift_map is not None:
-                    features = lift(features, state.lift_map)
+                if lift_map is not None:
+                    features = lift(features, lift_map)
                 half = cholesky_solve(posterior.factor, features.mT)
                 solved = (rows.features @ half) * precision[:, None]
                 unexplained = torch.zeros_like(half[0])
@@ -161,7 +171,7 @@ class AsksFeatures:
         model, needed = process.model, frozen_bytes(process.state)
 
         def solved_at(placement: Placement) -> tuple[Any, FloatArray, FloatArray]:
-            known = Shared.of_process(process, placement.device).posterior
+            known = _posterior(process, placement.device)
             share = model.noise / noise
             moment, response = (one * share for one in known.sums())
             nothing = moment.new_zeros(())
@@ -197,6 +207,13 @@ def _rows_of(process: Process) -> ScoredFeatures:
     growth: Any = process.growth
     rows: ScoredFeatures = growth.reservoir.rows
     return rows
+
+
+def _posterior(process: Process, device: torch.device) -> FeaturePosterior:
+    """Return the posterior in double precision, whatever that of the fit is."""
+    known = Shared.of_process(process, device).posterior
+    factor, mean = (one.to(torch.float64) for one in (known.factor, known.mean))
+    return FeaturePosterior(factor, mean, known.jitter)
 
 
 def _left_out(
