@@ -159,6 +159,7 @@ def write_figures(_app):
     import flows_table
     import gpu_table
     import image_regression_table
+    import image_seconds_table
     import neighbors_table
     import networks_table
     import pooling_table
@@ -177,7 +178,7 @@ def write_figures(_app):
     tables = [speed_table, gpu_table, completion_table, flows_table]
     tables += [calibration_table, features_table, pooling_table, robustness_table]
     tables += [small_data_table, codes_table, neighbors_table, networks_table]
-    tables += [strange_table, image_regression_table]
+    tables += [strange_table, image_regression_table, image_seconds_table]
     for table in tables:
         table.main(target / f"{table.__name__}.rst.inc")
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from skconvgp._parts import Part
-from skconvgp._tensors import native
+from skconvgp._tensors import int_range, native
 from skconvgp._typing import ImageShape
 from skconvgp.engine._transfer import to_device, to_host
 from skconvgp.kernels import Kernel
@@ -20,6 +21,7 @@ __all__ = [
     "frozen_bytes",
     "kernel_shape",
     "pool_images",
+    "pooled_size",
     "rows_to_images",
     "rows_to_tensor",
     "thaw",
@@ -28,6 +30,8 @@ __all__ = [
 ]
 
 State = TypeVar("State")
+# Images that are reduced at once; and pixels that a quotient may be off.
+REDUCED_AT_ONCE, ROUNDING = 64, 1e-9
 
 
 def rows_to_tensor(rows: NDArray[Any]) -> Tensor:
@@ -47,14 +51,47 @@ def rows_to_images(rows: NDArray[Any], shape: ImageShape) -> Tensor:
     return rows_to_tensor(rows).reshape(-1, *shape)
 
 
-def pool_images(images: Tensor, side: int) -> Tensor:
-    """Return images of the means of squares of pixels; edge squares may be smaller."""
+def pool_images(images: Tensor, side: float) -> Tensor:
+    """Return images of the means of squares of pixels.
+
+    Squares of whole pixels may be smaller at the lower and right edge. If the side is a
+    fraction, all areas of an image are equal, with sides of at most this length.
+    """
     side = min(side, max(images.shape[2:]))  # torch takes no larger ints
     if side == 1:
         return images
+    if side != int(side):
+        parts = torch.split(images, REDUCED_AT_ONCE)
+        return torch.cat([_mean_areas(part, side) for part in parts])
     return torch.nn.functional.avg_pool2d(
-        images, side, ceil_mode=True, count_include_pad=False
+        images, int(side), ceil_mode=True, count_include_pad=False
     )
+
+
+def pooled_size(size: Sequence[int], side: float) -> tuple[int, int]:
+    """Return the size (h, w) of images of a size when squares are averaged."""
+    height, width = (math.ceil(length / side - ROUNDING) for length in size)
+    return height, width
+
+
+def _mean_areas(images: Tensor, side: float) -> Tensor:
+    """Return images of the means of equal areas, which may share pixels."""
+    of_rows, of_columns = (
+        _shares(given, wanted).to(images)
+        for given, wanted in zip(
+            images.shape[2:], pooled_size(images.shape[2:], side), strict=True
+        )
+    )
+    return of_rows @ (images @ of_columns.mT)
+
+
+def _shares(n_pixels: int, n_areas: int) -> Tensor:
+    """Return the share (n_areas, n_pixels) of each pixel in equal areas of a side."""
+    length = n_pixels / n_areas
+    start = length * int_range(n_areas).to(torch.float64)[:, None]
+    pixel = int_range(n_pixels).to(torch.float64)
+    within = torch.minimum(start + length, pixel + 1.0) - torch.maximum(start, pixel)
+    return within.clamp_(min=0.0) / length
 
 
 def to_numpy(tensor: Tensor) -> NDArray[Any]:

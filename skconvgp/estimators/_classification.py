@@ -175,7 +175,7 @@ class ConvNetGPClassifier(GPClassifier):
     landmark_indices_ : ndarray of shape (m,)
         Indices of the training samples that new samples are compared with. Only with a
         completion that selects such samples.
-    pool_ : int
+    pool_ : float
         Side of the squares of pixels that are averaged before the kernel is evaluated;
         1 unless the kernel is evaluated on coarse images.
     solver_, solver_state_ : object

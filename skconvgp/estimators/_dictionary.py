@@ -20,7 +20,7 @@ from skconvgp.image_maps import (
     Upright,
 )
 from skconvgp.kernels import Kernel, PatchKernel, PatchWhitening, convnet, rbf
-from skconvgp.processes import PartChoice, TermChoice, flops_of_choice
+from skconvgp.processes import PartChoice, TermChoice, flops_of_choice, values_of_choice
 
 COLORS = 3
 # Patches, their location lengthscale as a share of the longer side, their number, and
@@ -196,6 +196,7 @@ class Dictionary:
         choice = TermChoice("kmeans", n_patches, n_places)
         n_values = channels * math.prod(patch_size)
         choosing = flops_of_choice(self.n_images, n_patches, n_values)
+        n_positions = 2 * self.n_images * math.prod(size)  # of mirror images, too
         return PartChoice(
             kernel,
             None,
@@ -204,4 +205,5 @@ class Dictionary:
             compared_cost=2.0 * n_features / FLOPS_OF_A_MS,
             n_compared=self.n_images,
             choice_cost=choosing / FLOPS_OF_A_MS,
+            choice_values=values_of_choice(n_positions, n_patches, n_values),
         )

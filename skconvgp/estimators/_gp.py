@@ -108,7 +108,7 @@ class BaseGP(KernelEstimator):
         return PRECOMPUTED if basis is None else basis.kernel
 
     @property
-    def pool_(self) -> int:
+    def pool_(self) -> float:
         """Side of the squares of pixels that the kernel averages first."""
         return process_of(self).basis.pool
 

@@ -123,8 +123,8 @@ class ImageRegressor(GPRegressor):
         The kernel of the first part used.
     image_shape_ : tuple of int
         Shape (c, h, w) of the image that a row was read as.
-    pool_ : int
-        Side of the squares of pixels that are averaged first; 1 up to 96 x 96 pixels.
+    pool_ : float
+        Side of the areas whose means are seen, in pixels; 1 up to 96 x 96 pixels.
     noise_variance_ : float
         The relative noise variance used.
     amplitude_ : float or ndarray of shape (n_outputs,)
@@ -169,8 +169,9 @@ class ImageRegressor(GPRegressor):
 
     Notes
     -----
-    Images may have 1x1 to 96x96 pixels; larger ones are reduced by averaging squares of
-    pixels, with a warning. Images of X are mirrored before a transformer sees them.
+    Images may have any size. Of more pixels than 96x96 has, or with a side above 192,
+    means over equal areas are seen instead, and above 224 pixels a side a warning says
+    so. Images of X are mirrored before a transformer sees them.
 
     At most 1000 images, drawn at random, choose the parts. Weights, noise and a
     temperature minimise a criterion, by exact derivatives: the left-out log loss of

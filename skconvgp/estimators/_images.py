@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -55,7 +56,9 @@ from skconvgp.processes import (
 )
 from skconvgp.solvers import Cholesky
 
-LARGEST_SIDE = 96  # pixels; larger images are reduced
+# Images are seen with at most so many pixels as a square of this side has, and with no
+# longer side; above the last one they are reduced with a warning.
+SEEN_SIDE, LONGEST, LARGEST_SIDE = 96, 192, 224
 MIRRORS = "mirror images"  # a stage
 JUDGING = 3  # images for each one that judges: as it is, and with its mirror image
 
@@ -149,18 +152,22 @@ def weights_used(report: FitReport) -> FloatArray:
 
 
 def _reduced(basis: Any) -> KernelBasis:
-    """Return the images, reduced to a side of at most 96 pixels; warn if they are."""
+    """Return the images, reduced if they have many pixels; warn of very large ones."""
     reduced: KernelBasis = basis
-    side = max(reduced.image_shape[1:])
-    if side <= LARGEST_SIDE:
+    height, width = reduced.image_shape[1:]
+    pool = max(math.sqrt(height * width) / SEEN_SIDE, max(height, width) / LONGEST)
+    if pool <= 1.0:
         return reduced
-    pool = -(-side // LARGEST_SIDE)
-    warn_caller(
-        f"Images of shape {reduced.image_shape!r} are reduced: squares of {pool} x "
-        f"{pool} pixels are averaged, so that no side has more than {LARGEST_SIDE}.",
-        UserWarning,
-    )
-    return replace(reduced, pool=pool)
+    found = replace(reduced, pool=pool)
+    if max(height, width) > LARGEST_SIDE:
+        _, *seen = found.map_shape
+        warn_caller(
+            f"Images of shape {reduced.image_shape!r} are reduced to {seen[0]} x "
+            f"{seen[1]} pixels by averages over areas. That saves no memory for what "
+            f"X holds: read images of at most {LARGEST_SIDE} pixels a side.",
+            UserWarning,
+        )
+    return found
 
 
 def _why_vectors(given: Given, shape: tuple[int, int, int]) -> str:

@@ -24,6 +24,7 @@ AT_ONCE = 64  # images
 # Coefficients as a share of the largest, and lengths of whitened ones, that rounding of
 # single numbers may cause.
 FAINT, SHORT = 1e-6, 1e-5
+MOST_POSITIONS = 2**17  # whose coefficients are whitened: of every so many-th image
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,9 @@ class ScatteredFit:
     def fit_on(self, source: Scatterer, raw: Tensor) -> tuple[ScatteredView, Tensor]:
         """Return the view of coefficients (n, c', h', w'), and these through it."""
         blocks = ImageBlocks(raw, raw.device, AT_ONCE)
-        whitening = ChannelZCA.fit(blocks, self.offset, self.eps, FAINT)
+        step = math.ceil(len(raw) * math.prod(raw.shape[2:]) / MOST_POSITIONS)
+        some = replace(blocks, images=raw[::step])
+        whitening = ChannelZCA.fit(some, self.offset, self.eps, FAINT)
         components = whitening.of_components(self._components(whitening))
         view = ScatteredView(source, components, self.has_unit_length)
         shown = [view.project(raw[part]).to("cpu") for part in blocks.parts]

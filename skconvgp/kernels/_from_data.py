@@ -9,7 +9,13 @@ from torch import Tensor
 from skconvgp._parts import Part
 from skconvgp._tensors import int_range
 
-__all__ = ["MEDIAN", "median_distance", "settings_from_data", "smallest_digests"]
+__all__ = [
+    "MEDIAN",
+    "digests",
+    "median_distance",
+    "settings_from_data",
+    "smallest_digests",
+]
 
 MEDIAN = "median"  # instead of a number as lengthscale
 MEDIAN_ROWS = 1000  # different samples whose distances are compared
@@ -72,13 +78,13 @@ def smallest_digests(vectors: Tensor, count: int) -> Tensor:
 
     Which vectors depends neither on their order nor on how often each one comes.
     """
-    order, keys = _digests(vectors).sort()
+    order, keys = digests(vectors).sort()
     different = torch.ones(len(keys), dtype=torch.bool, device="cpu")
     different[1:] = order[1:] != order[:-1]
     return keys[different][:count]
 
 
-def _digests(vectors: Tensor) -> Tensor:
+def digests(vectors: Tensor) -> Tensor:
     """Return a 64-bit digest of each vector, which does not depend on its position."""
     n, d = vectors.shape
     weights = 2 * _mix(int_range(d)) + 1

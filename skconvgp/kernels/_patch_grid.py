@@ -6,13 +6,15 @@ import math
 from dataclasses import dataclass
 from typing import Any, cast
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from skconvgp._tensors import reals
 from skconvgp._typing import ImageShape
 from skconvgp.kernels._checks import require_positive_int
 
-__all__ = ["AUTO", "COLORS", "PatchGrid", "patch_grid"]
+__all__ = ["AUTO", "COLORS", "PatchGrid", "as_numbers", "patch_grid"]
 
 AUTO = "auto"
 COLORS = ("patches", "channels", "additive", "stacked")
@@ -47,6 +49,10 @@ class PatchGrid:
             for n in self.shape
         )
         return rows.repeat(self.n_stacked), columns
+
+    def steps(self, like: Tensor) -> list[Tensor]:
+        """Return the distances with signs of positions along each axis."""
+        return [(one[:, None] - one).to(like) for one in self.positions()]
 
 
 def patch_grid(
@@ -84,3 +90,19 @@ def _size(patch_size: Any, height: int, width: int) -> tuple[int, int]:
     for side in pair:
         require_positive_int("patch_size", side)
     return cast(tuple[int, int], pair)
+
+
+def as_numbers(weights: Any) -> Tensor:
+    """Return weights as one row of numbers; raise if they are something else."""
+    if isinstance(weights, Tensor):  # while they are learned
+        return weights.flatten()
+    try:
+        numbers = np.asarray(weights)
+        if not np.iscomplexobj(numbers):
+            return reals(numbers.astype(np.float64)).flatten()
+    except (TypeError, ValueError, OverflowError):
+        pass  # it is named below
+    raise ValueError(
+        "`weights` must be None, or one number for each position of a patch, got "
+        f"{weights!r}."
+    )

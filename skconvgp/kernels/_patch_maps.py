@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from skconvgp._parts import Part, same_settings
-from skconvgp._tensors import reals
+from skconvgp._tensors import int_range, reals
 from skconvgp.kernels._capabilities import capability
 from skconvgp.kernels._checks import require_variance
 from skconvgp.linalg import standardized, symmetric_eigen
@@ -23,6 +23,7 @@ __all__ = [
     "PatchWhitening",
     "cut_patches",
     "require_mirrored_map",
+    "take_patches",
 ]
 
 # Deviations of flat patches, as a share of their size, that rounding may cause.
@@ -34,6 +35,18 @@ def cut_patches(images: Tensor, size: tuple[int, int], stride: int) -> Tensor:
     height, width = size
     cut = images.unfold(2, height, stride).unfold(3, width, stride)
     return cut.permute(0, 2, 3, 1, 4, 5)
+
+
+def take_patches(cut: Tensor, spots: Tensor) -> Tensor:
+    """Return patches (n, k, c, ph, pw) at indices (n, k) among those of each image.
+
+    `cut` (n, ..., c, ph, pw) are the patches of each image, of any number of axes.
+    """
+    indices: list[Tensor] = []
+    for length in reversed(cut.shape[1:-3]):
+        indices.insert(0, spots % length)
+        spots = spots // length
+    return cut[(int_range(len(cut))[:, None], *indices)]
 
 
 class PatchMap(Part):

@@ -9,12 +9,10 @@ import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, cast
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from skconvgp._parts import same_settings
-from skconvgp._tensors import reals
 from skconvgp._typing import Bounds, ImageShape, Prepared, Scalar
 from skconvgp.kernels._base import Kernel, require_kernels
 from skconvgp.kernels._capabilities import require_mirrored
@@ -28,7 +26,7 @@ from skconvgp.kernels._from_data import (
     smallest_digests,
 )
 from skconvgp.kernels._hyperparameters import DEFAULT_BOUNDS
-from skconvgp.kernels._patch_grid import AUTO, COLORS, PatchGrid, patch_grid
+from skconvgp.kernels._patch_grid import AUTO, COLORS, PatchGrid, as_numbers, patch_grid
 from skconvgp.kernels._patch_maps import (
     PatchContrast,
     PatchMap,
@@ -36,6 +34,7 @@ from skconvgp.kernels._patch_maps import (
     center,
     cut_patches,
     require_mirrored_map,
+    take_patches,
 )
 from skconvgp.kernels._prepared import each, rows_of, shape_and_type
 from skconvgp.kernels._stationary import rbf
@@ -244,13 +243,32 @@ class PatchKernel(Kernel):
         """
         shape = cast(ImageShape, tuple(images.shape[1:]))
         grid = self.grid(shape)
-        cut = cut_patches(images, grid.size, self.stride)
-        if self.color != "patches":
-            cut = cut.permute(0, 3, 1, 2, 4, 5)[:, :, :, :, None]
+        cut = self._cut(images)
         patches = self.normalize(cut.reshape(-1, *self._seen_shape(grid)), shape)
         return patches.reshape(
             len(images), grid.n_groups, grid.n_positions, *self._seen_shape(grid)
         )
+
+    def drawn_patches(self, images: Tensor, spots: Tensor) -> Tensor:
+        """Return some patches of images (n, c, h, w) as the base kernel sees them.
+
+        Returns
+        -------
+        patches : Tensor of shape (n, k, c', ph, pw)
+            Those at the indices `spots` (n, k) among all g m patches of each image.
+        """
+        chosen = take_patches(self._cut(images), spots)
+        shape = cast(ImageShape, tuple(images.shape[1:]))
+        found = self.normalize(chosen.flatten(0, 1), shape)
+        return found.reshape(*chosen.shape[:2], *found.shape[1:])
+
+    def _cut(self, images: Tensor) -> Tensor:
+        """Return patches (n, ..., c', ph, pw) of images, by response and position."""
+        grid = self.grid(cast(ImageShape, tuple(images.shape[1:])))
+        cut = cut_patches(images, grid.size, self.stride)
+        if self.color != "patches":
+            cut = cut.permute(0, 3, 1, 2, 4, 5)[:, :, :, :, None]
+        return cut
 
     def normalize(self, patches: Tensor, image_shape: ImageShape) -> Tensor:
         """Return patches (m, c', ph, pw) of images of a shape as the base sees them."""
@@ -299,13 +317,13 @@ class PatchKernel(Kernel):
         require_resolved(self, "location_lengthscale", length)
         along = [
             torch.exp(-(steps / cast(Scalar, length)).square() / 2)
-            for steps in _steps(grid, like)
+            for steps in grid.steps(like)
         ]
         return factors * torch.kron(*along)
 
     def squared_distances(self, image_shape: ImageShape, like: Tensor) -> Tensor:
         """Return the squared distances (m, m) in pixels of the patches of a group."""
-        rows, cols = (one.square() for one in _steps(self.grid(image_shape), like))
+        rows, cols = (one.square() for one in self.grid(image_shape).steps(like))
         both = rows[:, None, :, None] + cols[None, :, None, :]
         return both.reshape(len(rows) * len(cols), -1)
 
@@ -383,7 +401,7 @@ class PatchKernel(Kernel):
                 "weights='learned' is for PatchGPClassifier and PatchGPRegressor: give "
                 "numbers here, or `kernel_` of one that is fitted."
             )
-        weights = _as_numbers(self.weights)
+        weights = as_numbers(self.weights)
         n_channels = grid.n_groups * grid.n_stacked
         is_each = self.color != "additive" and len(weights) == math.prod(shape)
         if not is_each and len(weights) != shape[-1]:
@@ -420,27 +438,6 @@ def _follows_data(kernel: Kernel, shape: ImageShape) -> bool:
     """Return whether settings of a kernel follow from samples of a shape."""
     images = torch.zeros(1, *shape, dtype=torch.float32, device="cpu")
     return any(settings_from_data(kernel, images))
-
-
-def _as_numbers(weights: Any) -> Tensor:
-    """Return weights as one row of numbers; raise if they are something else."""
-    if isinstance(weights, Tensor):  # while they are learned
-        return weights.flatten()
-    try:
-        numbers = np.asarray(weights)
-        if not np.iscomplexobj(numbers):
-            return reals(numbers.astype(np.float64)).flatten()
-    except (TypeError, ValueError, OverflowError):
-        pass  # it is named below
-    raise ValueError(
-        "`weights` must be None, or one number for each position of a patch, got "
-        f"{weights!r}."
-    )
-
-
-def _steps(grid: PatchGrid, like: Tensor) -> list[Tensor]:
-    """Return the distances with signs of positions along each axis."""
-    return [(one[:, None] - one).to(like) for one in grid.positions()]
 
 
 def _is_auto(value: object) -> bool:

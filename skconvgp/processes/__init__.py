@@ -63,7 +63,11 @@ from skconvgp.processes._run import (
     Stage,
 )
 from skconvgp.processes.basis._basis import Basis, NewRows
-from skconvgp.processes.basis._chosen_patches import INDUCING, flops_of_choice
+from skconvgp.processes.basis._chosen_patches import (
+    INDUCING,
+    flops_of_choice,
+    values_of_choice,
+)
 from skconvgp.processes.basis._completed import complete
 from skconvgp.processes.basis._expansion import ExpansionBasis, expand, expanded
 from skconvgp.processes.basis._feature_room import require_features
@@ -271,4 +275,5 @@ __all__ = [
     "require_two_levels",
     "scaled_gram",
     "terms_of",
+    "values_of_choice",
 ]

@@ -72,6 +72,16 @@ def test_components_keep_a_share_of_the_variance(share):
     assert kept.sum() - kept.min() < share * total
 
 
+def test_channels_of_many_positions_are_whitened_by_some_images(monkeypatch):
+    images = torch.as_tensor(digits(N)[0])
+    monkeypatch.setattr("skconvgp.image_maps._scattered.MOST_POSITIONS", 7 * 16)
+    view, shown = ALL(images)
+    _, of_some = ALL(images[::3])
+    assert len(shown) == N
+    assert len(of_some) == 7
+    np.testing.assert_array_equal(view(images.float())[::3], of_some)
+
+
 def test_averages_are_exact_although_positions_are_not_mirrored():
     images = digits(N)[0]
     part, run = part_of(images, is_mirrored=True)

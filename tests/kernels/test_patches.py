@@ -194,6 +194,17 @@ def test_a_base_kernel_sees_normalized_patches():
     assert kernel.get_params()["base__lengthscale"] == kernel.base.lengthscale
 
 
+@pytest.mark.parametrize("color", ["patches", "channels", "additive", "stacked"])
+def test_drawn_patches_are_those_of_all_at_their_indices(color):
+    images = torch.as_tensor(RNG.normal(size=(3, 2, 7, 6)))
+    kernel = PatchKernel(patch_size=(3, 2), stride=2, color=color).resolve(images)
+    every = kernel.normalized_patches(images).flatten(1, 2)
+    spots = torch.as_tensor([[0, 3], [8, every.shape[1] - 1], [5, 5]])
+    drawn = kernel.drawn_patches(images, spots)
+    for image, indices, found in zip(every, spots, drawn, strict=True):
+        torch.testing.assert_close(found, image[indices], rtol=1e-12, atol=1e-13)
+
+
 def test_whitened_patches_have_unit_covariance():
     patches = torch.as_tensor(RNG.normal(size=(4000, 1, 2, 2)) @ np.diag([1.0, 3.0]))
     fitted = PatchWhitening(eps=1e-9, contrast=1e-9).fit(patches)

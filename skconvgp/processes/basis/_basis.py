@@ -155,9 +155,9 @@ class Basis(ABC):
         return ()
 
     @property
-    def pool(self) -> int:
+    def pool(self) -> float:
         """Side of the squares of pixels that are averaged first."""
-        return 1 if self.kernel_basis is None else int(self.kernel_basis.pool)
+        return 1.0 if self.kernel_basis is None else float(self.kernel_basis.pool)
 
     @property
     def left_out_diag(self) -> FloatArray | None:

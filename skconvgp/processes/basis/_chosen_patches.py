@@ -9,12 +9,13 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from skconvgp._tensors import permutation, reals, uniforms
+from skconvgp._tensors import int_range, permutation, reals, uniforms
 from skconvgp._typing import ImageShape
 from skconvgp.engine import require_memory, slices, to_numpy
 from skconvgp.exceptions import NotFiniteError
 from skconvgp.kernels import PatchKernel
 from skconvgp.kernels._flips import flip
+from skconvgp.kernels._from_data import digests
 from skconvgp.linalg import cluster_means
 
 KMEANS = "kmeans"
@@ -29,6 +30,7 @@ LLOYD_SHARES, FEWEST_SEEN, LLOYD_BLOCK = (
     5000,
     1024,
 )
+CHOICE_COPIES = 2.5  # of the drawn patches
 FEWEST_OF_A_CENTRE = 4  # patches of images that are sampled
 IMAGES_AT_ONCE = 100
 GRAM_COPIES = 3  # of covariances of patches: the matrix, its vectors, workspace
@@ -78,13 +80,15 @@ def choose_patches(
     n_patches = min(n_patches, len(images) * grid.n_patches * (2 if is_averaged else 1))
     n_sampled = max(SAMPLED_PATCHES, n_patches)
     drawn = _sampled(kernel, images, n_sampled, n_patches, generator, is_averaged)
+    n_drawn = len(drawn)
     different, counts = _distinct(drawn)
+    del drawn
     order = permutation(len(different), generator)[:n_sampled]
     if how == "uniform" or len(order) <= n_patches:
         return different[order[:n_patches]].reshape(-1, *shape)
     _require_squares(different)
     common = int(counts.argmax())
-    has_background = int(counts[common]) > SHARE_OF_BACKGROUND * len(drawn)
+    has_background = int(counts[common]) > SHARE_OF_BACKGROUND * n_drawn
     chosen = _centres(different[order], max(1, n_patches - has_background))
     if has_background:
         chosen = torch.cat([chosen, different[common, None]])
@@ -103,17 +107,27 @@ def flops_of_choice(n_images: int, n_patches: int, n_values: int) -> float:
     return sum(LLOYD_SHARES) * n_sampled * n_patches * each + OF_A_PATCH * n_images
 
 
+def values_of_choice(n_positions: int, n_patches: int, n_values: int) -> int:
+    """Return how many numbers are held at once while centres of patches are found.
+
+    All images have so many positions, and their patches so many values.
+    """
+    n_drawn = min(n_positions, 2 * max(SAMPLED_PATCHES, n_patches))
+    return int(CHOICE_COPIES * n_drawn * n_values)
+
+
 def _distinct(patches: Tensor) -> tuple[Tensor, Tensor]:
     """Return the different patches (m, d) among patches (n, d), and how often each is.
 
-    Their bytes are compared at once, which takes a fraction of comparing numbers. The
-    last bits of numbers do not decide about the order: later draws depend on it.
+    Digests of them are compared. The last bits of numbers do not decide about the
+    order, as later draws depend on it.
     """
-    rows = np.ascontiguousarray(to_numpy(patches) + 0.0)  # -0 becomes 0
-    whole = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1])))[:, 0]
-    _, first, counts = np.unique(whole, return_index=True, return_counts=True)
-    order = np.argsort(rows[first] @ np.cos(np.arange(rows.shape[1])))
-    return torch.from_numpy(rows[first[order]]), torch.from_numpy(counts[order])
+    _, first, counts = np.unique(
+        to_numpy(digests(patches)), return_index=True, return_counts=True
+    )
+    places = patches @ int_range(patches.shape[1]).to(patches).cos()
+    order = np.argsort(to_numpy(places)[first])
+    return patches[first[order]], torch.from_numpy(counts[order])
 
 
 def _centres(patches: Tensor, n_centres: int) -> Tensor:
@@ -134,7 +148,7 @@ def _centres(patches: Tensor, n_centres: int) -> Tensor:
 
 def _require_squares(patches: Tensor) -> None:
     """Raise if squares of distances overflow in single precision."""
-    largest = float(patches.abs().max())
+    largest = max(abs(float(one)) for one in patches.aminmax())
     if largest > math.sqrt(torch.finfo(torch.float32).max / (4.0 * patches.shape[1])):
         raise NotFiniteError(
             f"Patches hold numbers up to {largest:.3g}, the squares of whose distances "
@@ -164,11 +178,9 @@ def _sampled(
         given = images[order[part] % len(images)].to(torch.float64)
         is_flipped = order[part] >= len(images)
         given[is_flipped] = flip(given[is_flipped])
-        patches = kernel.normalized_patches(given)
-        patches = patches.flatten(1, 2).flatten(2)
-        keys = uniforms(patches.shape[:2], generator, torch.float32)
-        spots = keys.argsort(1)[:, :n_each, None].expand(-1, -1, patches.shape[2])
-        drawn.append(patches.gather(1, spots).flatten(0, 1))
+        keys = uniforms((len(given), of_an_image), generator, torch.float32)
+        spots = keys.argsort(1)[:, :n_each]
+        drawn.append(kernel.drawn_patches(given, spots).flatten(0, 1).flatten(1))
     return torch.cat(drawn)
 
 

@@ -28,7 +28,7 @@ def coarsened(coarsening: CoarseKernel, basis: PlainBasis) -> KernelBasis:
             f"pixels, more than images of shape {shape!r} have: "
             f"{remedy if is_vector else 'lower `pool`'}."
         )
-    coarse = replace(samples, kernel=kernel, pool=coarsening.pool)
+    coarse = replace(samples, kernel=kernel, pool=float(coarsening.pool))
     try:
         if isinstance(kernel, Kernel):
             kernel.check(coarse.map_shape)

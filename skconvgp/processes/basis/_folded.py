@@ -248,7 +248,7 @@ class FoldedBasis(Basis):
         return self.parts[0].kernel_basis
 
     @property
-    def pool(self) -> int:
+    def pool(self) -> float:
         """Side of the squares of pixels that are averaged first."""
         return max(self.images.pool, self.kernel_basis.pool)
 

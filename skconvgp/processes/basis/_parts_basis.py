@@ -51,7 +51,7 @@ class PartsBasis(Basis):
         return self.parts[0].kernel_basis
 
     @property
-    def pool(self) -> int:
+    def pool(self) -> float:
         """Side of the squares of pixels of the images as they were given."""
         return self.images.pool
 

@@ -85,7 +85,7 @@ class PatchBasis(Basis):
         """Return latent means by responses, given weights (r, k) of features."""
         part = FoldedPatches.of(None, self, dual, is_averaged=False)
         # Pixels are averaged by the part.
-        return FoldedBasis.of(replace(self.exact, pool=1), (part,), dual)
+        return FoldedBasis.of(replace(self.exact, pool=1.0), (part,), dual)
 
     def choice(self, run: Run) -> ResponsesChoice:
         """Return the backend of responses to patches."""

@@ -28,6 +28,7 @@ from skconvgp.engine import (
     TileCache,
     kernel_shape,
     pool_images,
+    pooled_size,
     pull_back,
     rows_to_images,
     rows_to_tensor,
@@ -50,7 +51,7 @@ class KernelBasis(Basis):
     # (n,), their indices among the samples that `fit` was given.
     indices: NDArray[np.intp]
     image_shape: ImageShape  # how a row is read
-    pool: int = 1  # side of the squares of pixels that are averaged first
+    pool: float = 1.0  # side of the squares of pixels that are averaged first
     dtype: str = "float64"  # precision of tiles, "float32" or "float64"
 
     is_kernel: ClassVar[bool] = True
@@ -84,7 +85,7 @@ class KernelBasis(Basis):
     def map_shape(self) -> ImageShape:
         """Shape of the images that the kernel is given."""
         channels, height, width = kernel_shape(self.kernel, self.image_shape)
-        return channels, -(-height // self.pool), -(-width // self.pool)
+        return channels, *pooled_size((height, width), self.pool)
 
     @property
     def n_position_pairs(self) -> int:

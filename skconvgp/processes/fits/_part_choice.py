@@ -36,7 +36,7 @@ FEW = 32  # images that show which precision a kernel needs
 # pairs with mirror images, its mean, and the sum.
 SUMMED_COPIES = 6
 # Features of an image in double precision, while they are made of so many.
-MAKING_COPIES, MOST_ROWS = 5, 2048
+MAKING_COPIES, MOST_ROWS = 3, 2048
 COMPARING = "comparing"  # a stage
 FEWEST, MADE_UP = 4, 256  # images that show what a view does, and that time a kernel
 UNKNOWN_COST = 1.0  # milliseconds, of a part that does not tell
@@ -59,6 +59,7 @@ class PartChoice:
     compared_cost: float = 0.0
     n_compared: int = 0
     choice_cost: float = 0.0  # of the choice of inducing patches, about
+    choice_values: int = 0  # numbers that are held meanwhile
     # Equal for parts of equal views that compare the same inducing patches.
     patches_key: Hashable = None
     preference: float = 1.0  # its share of the sum before anything is known, in a ratio
@@ -302,7 +303,8 @@ def part_stages(
             compared = compared._replace(amount=compared.amount / 2.0)
         name = stage_name(choices, i, n)
         making = one.n_kept * max(n // 2, MAKING_COPIES * min(n, MOST_ROWS))
-        making += one.n_shown(images.image_shape) * n * n_versions // 2
+        making = max(making, one.choice_values)
+        making += one.n_shown(images.map_shape) * n * n_versions // 2
         has_features = bool(one.n_kept)
         seen = Stage(name, cost, MILLISECONDS, held + making, is_told=has_features)
         compared = compared._replace(name=name, held=held, is_told=not has_features)

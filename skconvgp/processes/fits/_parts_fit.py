@@ -118,7 +118,7 @@ class PartsFit:
     @property
     def _seen(self) -> tuple[int, int, int]:
         """Numbers of views and of features, and those that choose weights."""
-        n, shape = self.images.n_samples, self.images.image_shape
+        n, shape = self.images.n_samples, self.images.map_shape
         choices = [self.choices[i] for i in np.flatnonzero(self.shares != 0.0)]
         n_judged = len(choices) * len(self.mirrors) + MIXING_COPIES
         judged = n_judged * min(n, JUDGED_IMAGES) ** 2 * self._is_choosing

@@ -67,7 +67,7 @@ class LandmarkFit:
         Features of parts are in single precision, and count half.
         """
         n, m = self.whole.images.n_samples, self.n_landmarks
-        shape = self.whole.images.image_shape
+        shape = self.whole.images.map_shape
         versions = 2 if any(self.whole.mirrors) else 1
         choices = self.whole.choices
         shown = versions * m * max(one.n_shown(shape) for one in choices) // 2

@@ -1,6 +1,7 @@
 """ImageClassifier and ImageRegressor: sums of parts, their choices and their limits."""
 
 import re
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -315,19 +316,41 @@ def test_patches_of_colours_have_mirror_images():
     np.testing.assert_allclose(one, two, rtol=1e-4)
 
 
-def test_large_images_are_reduced():
-    images, labels = digits(30)
-    large = np.repeat(np.repeat(images, 13, 2), 13, 3)  # 104 x 104
-    large[:, :, ::2, ::2] += 0.5
-    settings = {"part_weights": [0.5, 0.5], "flips": False, "random_state": 0}
-    with pytest.warns(UserWarning, match=r"\(1, 104, 104\).*reduced.*2 x 2"):
-        gp = ImageClassifier([NETWORK, VECTORS], **settings).fit(large, labels)
-    assert gp.pool_ == 2
-    small = large.reshape(30, 1, 52, 2, 52, 2).mean((3, 5))
-    other = ImageClassifier([NETWORK, VECTORS], **settings).fit(small, labels)
+@pytest.mark.parametrize(
+    ("size", "seen"),
+    [
+        ((96, 96), (96, 96)),
+        ((100, 100), (96, 96)),
+        ((192, 48), (192, 48)),
+        ((64, 150), (63, 147)),
+        ((250, 250), (96, 96)),
+        ((7, 300), (5, 192)),
+    ],
+)
+def test_large_images_are_reduced_to_means_of_areas(size, seen):
+    rng = np.random.default_rng(0)
+    large = rng.uniform(size=(24, 1, *size))
+    targets = large[:, 0, : size[0] // 2].mean((1, 2))
+    of_areas = (expected_areas(*lengths) for lengths in zip(size, seen, strict=True))
+    rows, columns = of_areas
+    small = rows @ large @ columns.T
+    settings = {"flips": False, "random_state": 0, "noise_variance": 0.01}
+    warns = pytest.warns(UserWarning, match=re.escape(f"reduced to {seen[0]} x "))
+    with warns if max(size) > 224 else nullcontext():
+        gp = ImageRegressor([VECTORS], **settings).fit(large[:20], targets[:20])
+    assert gp.pool_ == max(1.0, np.sqrt(np.prod(size)) / 96, max(size) / 192)
+    other = ImageRegressor([VECTORS], **settings).fit(small[:20], targets[:20])
     np.testing.assert_allclose(
-        gp.predict_proba(large[:5]), other.predict_proba(small[:5]), rtol=1e-5
+        gp.predict(large[20:]), other.predict(small[20:]), rtol=1e-5
     )
+
+
+def expected_areas(n_pixels, n_areas):
+    """Return the shares of pixels in areas, each of which is cut into many pieces."""
+    pieces = np.arange(n_pixels * n_areas)
+    shares = np.zeros((n_areas, n_pixels))
+    np.add.at(shares, (pieces // n_pixels, pieces // n_areas), 1.0 / n_pixels)
+    return shares
 
 
 def test_one_image_of_each_class_is_enough():
