@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._doors import new_rows
@@ -17,7 +16,7 @@ from skconvgp.estimators._series import warn_of_basis
 from skconvgp.metrics._predictive import half_width
 from skconvgp.processes import NOT_KEPT, NewRows, Question, Scored
 
-__all__ = ["Asked", "alpha_of", "low_noise"]
+__all__ = ["Asked", "alpha_of", "check_flag", "low_noise"]
 
 NO_FACTOR = (
     "it keeps no factor that takes one more sample, and left-out predictions of others "
@@ -44,7 +43,6 @@ class Asked:
         `instead` says which estimators can answer if this one cannot. `other_noise`
         says whether the question needs `low_noise`.
         """
-        check_is_fitted(estimator)
         process = getattr(estimator, "_process", None)
         left_out = getattr(process, "left_out", None)
         why = getattr(left_out, "why_no_more", None)
@@ -53,6 +51,13 @@ class Asked:
             text = NOT_KEPT.format("the factor of its matrix").rstrip(".")
         elif why is not None:
             text = why(process, other_noise=other_noise)
+        if hasattr(estimator, "best_estimator_"):
+            text = "it is a search: use its `best_estimator_`"
+        elif hasattr(estimator, "steps"):
+            text = (
+                "it is a pipeline: use its last step, `pipeline[-1]`, with samples as "
+                "`pipeline[:-1].transform` returns them"
+            )
         owner = type(estimator).__name__
         if text:
             raise ValueError(f"{owner} cannot answer `{question}`: {text}.")
@@ -87,16 +92,19 @@ class Asked:
         weights: FloatArray = self.process.model.weights[self.scored.samples]
         return weights
 
-    def shares(self, kinds: NDArray[Any] | None = None) -> FloatArray:
+    def shares(
+        self, counts: FloatArray, kinds: NDArray[Any] | None = None
+    ) -> FloatArray:
         """Return the shares (n,) of scored samples in their units, which add up to 1.
 
-        With `kinds` (n,) those of each kind of a unit do.
+        Each sample stands for so many equal ones as `counts` (n,) say. With `kinds`
+        (n,) the shares of each kind of a unit add up to 1.
         """
         units = self.scored.units
         if kinds is not None:
             units = units * (int(kinds.max()) + 1) + kinds
         _, own = np.unique(units, return_inverse=True)
-        shares: FloatArray = self.weights / np.bincount(own, self.weights)[own]
+        shares: FloatArray = counts / np.bincount(own, counts)[own]
         return shares
 
     @property
@@ -150,3 +158,10 @@ def alpha_of(level: float) -> float:
     """Return the share of errors of a level; raise unless it is between 0 and 1."""
     half_width(level)
     return 1.0 - float(level)
+
+
+def check_flag(name: str, value: object) -> None:
+    """Raise unless a setting is True or False."""
+    is_flag = isinstance(value, bool | np.bool_)
+    if not is_flag:
+        raise ValueError(f"`{name}` must be True or False, got {value!r}.")

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from sklearn.base import is_regressor
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from skconvgp._ambient import public
@@ -38,10 +39,12 @@ def prediction_interval(
     target is in the interval unless the error of the new sample, in its deviation, is
     among the largest. All such targets are one interval.
 
-    If training samples and the new one are exchangeable, and settings of the kernel and
-    the noise do not depend on the training targets, the target is in the interval with
-    a probability of at least `level`, for any number of samples. `predict_interval` of
-    the estimators is narrower by a little, without that guarantee.
+    If training samples and the new one are exchangeable, inputs are all different, and
+    the kernel, the noise and the prior mean do not depend on the training samples, the
+    target is in the interval with a probability of at least `level`, for any number of
+    samples. With settings that follow from the training samples the guarantee is
+    approximate. By default the prior mean is one of these: normalize_y=False has none.
+    `predict_interval` of the estimators is narrower by a little, without a guarantee.
 
     Parameters
     ----------
@@ -70,8 +73,9 @@ def prediction_interval(
     Notes
     -----
     Samples with equal inputs, and samples of a group of `fit`, count as one; the new
-    sample is a group of its own. A sample of weight w stands for w equal ones. With
-    features see the notes of `prediction_set`.
+    sample is a group of its own. There is no guarantee for a new sample with the input
+    of a training sample, or of one of the groups. A sample of weight w stands for w
+    equal ones. With features see the notes of `prediction_set`.
 
     References
     ----------
@@ -91,6 +95,7 @@ def prediction_interval(
            [0.67, 0.89]])
     """
     alpha = alpha_of(level)
+    check_is_fitted(gp)
     if not is_regressor(gp):
         raise ValueError(
             f"`prediction_interval` is for regressors, got {type(gp).__name__}: use "
@@ -117,7 +122,7 @@ class IntervalQuestion:
     def __init__(self, asked: Asked, alpha: float) -> None:
         self.targets = asked.process.model.targets[asked.scored.samples]
         self.of, self.weights = asked.of_samples, np.minimum(asked.weights, 1.0)
-        self.shares = asked.shares()
+        self.shares = asked.shares(asked.weights)
         self.ranks = Ranks(alpha, float(self.shares.sum().round(6)))
 
     def __call__(self, addition: Addition) -> Sequence[Tensor]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import is_classifier
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from skconvgp._ambient import public
@@ -32,9 +33,10 @@ def novelty(gp: Any, X: Any, diag: ArrayLike | None = None) -> FloatArray:
 
     A small value tells of a new kind of sample: of a class that was not among the
     training samples, or of no image at all. If training samples and a new one are
-    exchangeable, and the kernel does not depend on the training samples, at most a
-    share t of new samples has a p-value of at most t, for any t and any number of
-    samples.
+    exchangeable, inputs are all different, and the kernel does not depend on the
+    training samples, at most a share t of new samples has a p-value of at most t, for
+    any t and any number of samples. With a kernel that does this is approximate, and of
+    samples with the input of a training sample nothing is promised.
 
     Two numbers of the new sample are compared with those of all training samples, each
     of them left out of the set with the new one: the posterior variance, where larger
@@ -53,7 +55,7 @@ def novelty(gp: Any, X: Any, diag: ArrayLike | None = None) -> FloatArray:
     Returns
     -------
     p_values : ndarray of shape (n,)
-        Between 0 and 1. The smallest that n training samples allow is 4 / (n + 1) for a
+        Between 0 and 1. The smallest that n training samples allow is 2 / (n + 1) for a
         classifier, and 1 / (n + 1) for a regressor.
 
     Raises
@@ -93,6 +95,7 @@ def novelty(gp: Any, X: Any, diag: ArrayLike | None = None) -> FloatArray:
     >>> novelty(gp, [[1.03], [5.0]]) > 0.05
     array([ True, False])
     """
+    check_is_fitted(gp)
     asked = low_noise(Asked.of(gp, "novelty", INSTEAD, other_noise=True), NOISE)
     question = NoveltyQuestion(asked)
     found = asked.ask(asked.read(X, diag), question)
@@ -109,12 +112,13 @@ class NoveltyQuestion:
 
     def __init__(self, asked: Asked) -> None:
         gp, self.targets = asked.estimator, None
-        self.of, self.shares = asked.of_samples, asked.shares()
-        self.total = self.shares.sum().round(6)
-        self.weights = np.ones(1)
+        self.weights, counts = np.ones(1), asked.weights
         if is_classifier(gp):
             self.targets = LabelTargets.of(gp)
             self.weights = label_weights(gp, asked.codes, asked.weights)
+            counts = counts / self.weights[asked.codes]
+        self.of, self.shares = asked.of_samples, asked.shares(counts)
+        self.total = self.shares.sum().round(6)
 
     def __call__(self, addition: Addition) -> Sequence[Tensor]:
         """Return counts of variances and, of labels, two of norms; each is (b, k)."""

@@ -9,13 +9,14 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from skconvgp._ambient import public
 from skconvgp.engine import to_tensor
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.inference import Addition, Ranks, label_counts
-from skconvgp.questions._asked import Asked, alpha_of
+from skconvgp.questions._asked import Asked, alpha_of, check_flag
 from skconvgp.questions._labels import LabelTargets, label_weights
 
 __all__ = ["prediction_set"]
@@ -42,10 +43,11 @@ def prediction_set(
     is in the set unless the margin of the new sample is among the smallest. No model
     is fitted again, and no samples are set apart.
 
-    If training samples and the new one are exchangeable, and settings of the kernel and
-    the noise do not depend on the training labels, the true label is in the set with a
-    probability of at least `level`, for any number of samples. The guarantee is of the
-    mean over new samples, not of each of them.
+    If training samples and the new one are exchangeable, inputs are all different, and
+    the kernel and the noise do not depend on the training samples, the true label is in
+    the set with a probability of at least `level`, for any number of samples. With
+    settings that follow from the training samples the guarantee is approximate. It is
+    of the mean over new samples, not of each of them.
 
     Parameters
     ----------
@@ -79,8 +81,10 @@ def prediction_set(
     Notes
     -----
     Samples with equal inputs, and samples of a group of `fit`, count as one; the new
-    sample is a group of its own. A sample of weight w stands for w equal ones, and the
-    weights of `class_weight` are those of new samples, too. Weights that make up for a
+    sample is a group of its own. There is no guarantee for a new sample with the input
+    of a training sample, or of one of the groups. A sample of weight w stands for w
+    equal ones. The weights of `class_weight` are those of new samples, too, and are no
+    numbers of samples. Weights that make up for a
     shift between training samples and new ones are not supported.
 
     With features a new sample is compared with a random part of the training samples,
@@ -109,6 +113,9 @@ def prediction_set(
            [False,  True]])
     """
     alpha = alpha_of(level)
+    check_flag("by_class", by_class)
+    check_flag("allow_empty", allow_empty)
+    check_is_fitted(gp)
     if not is_classifier(gp):
         raise ValueError(
             f"`prediction_set` is for classifiers, got {type(gp).__name__}: use "
@@ -140,11 +147,12 @@ class SetQuestion:
         # Prior means are the same in a left-out prediction and in that of a new sample.
         self.offsets = np.asarray(offsets if offsets else np.zeros(k))
         self.offsets = self.offsets + gp.latent_offset_
+        counts = asked.weights / self.weights[self.codes]
         if by_class:
             of_class = self.codes[:, None] == np.arange(k)
-            self.shares = asked.shares(self.codes)[:, None] * of_class
+            self.shares = asked.shares(counts, self.codes)[:, None] * of_class
         else:
-            self.shares = np.repeat(asked.shares()[:, None], k, axis=1)
+            self.shares = np.repeat(asked.shares(counts)[:, None], k, axis=1)
         self.totals = self.shares.sum(0).round(6)
 
     def __call__(self, addition: Addition) -> Sequence[Tensor]:

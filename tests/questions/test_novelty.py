@@ -89,6 +89,28 @@ def test_new_samples_have_the_weights_of_classes():
     np.testing.assert_allclose(novelty(gp, NEW), expected)
 
 
+def test_weights_of_classes_are_no_numbers_of_samples():
+    X, y = clouds(40, 2)
+    groups, of_labels = np.arange(40) // 2, np.array([1.0, 30.0])
+    assert (y[::2] != y[1::2]).any()
+    gp = ConvNetGPClassifier(rbf(2.0), class_weight={0: 1.0, 1: 30.0})
+    gp.fit(X, y, groups=groups)
+    expected = [
+        novelty_p_value(
+            gram_matrix(gp.kernel_, np.vstack([X, one[None]]))
+            / gp._process.model.mean_diag,
+            NOISE / of_labels[y],
+            2.0 * np.eye(2) - 1.0,
+            y,
+            groups,
+            np.ones(40),
+            new_noise=NOISE / of_labels,
+        )
+        for one in NEW
+    ]
+    np.testing.assert_allclose(novelty(gp, NEW), expected)
+
+
 def test_targets_of_a_regression_do_not_matter():
     X, y = clouds(40)
     gp = ConvNetGPRegressor(rbf(2.0), noise_variance=0.3)
@@ -163,6 +185,16 @@ def test_samples_like_the_others_are_rarely_new(cls, n_draws):
     assert (np.mean(alarms, 0) <= [0.1, 0.2, 0.4] + 4.0 * deviation).all()
     if cls is ConvNetGPRegressor:  # one score, whose p-value is a rank
         assert (np.mean(alarms, 0) >= [0.08, 0.18, 0.38] - 4.0 * deviation).all()
+
+
+def test_the_smallest_p_value_is_as_documented():
+    X, y = clouds(39)
+    far = [[1e3, 1e3]]
+    gp = ConvNetGPClassifier(rbf(1.0)).fit(X, y)
+    np.testing.assert_allclose(novelty(gp, far), 2.0 / 40.0)
+    np.testing.assert_allclose(
+        novelty(ConvNetGPRegressor(rbf(1.0)).fit(X, y), far), 1.0 / 40.0
+    )
 
 
 def test_two_samples_are_never_new():

@@ -3,18 +3,22 @@
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from skconvgp import (
     ConvNetGPClassifier,
     ConvNetGPRegressor,
     ImageClassifier,
     KernelFlowsClassifier,
+    NystromCompletedGP,
     gram_matrix,
 )
 from skconvgp.flows import Adam
 from skconvgp.kernels import rbf
 from skconvgp.likelihoods import Gaussian
-from skconvgp.questions import prediction_set
+from skconvgp.questions import _sets, prediction_set
 from skconvgp.solvers import RefinedCholesky
 from tests.helpers.conformal import count_factors, label_p_values, units_of
 from tests.helpers.estimators import digits
@@ -160,6 +164,34 @@ def test_new_samples_have_the_weights_of_classes(class_weight):
             y,
             np.arange(len(y)),
             np.ones(len(y)),
+            new_noise=noise / of_labels,
+        )
+        for one in new
+    ]
+    check(gp, new, np.array(expected))
+
+
+@pytest.mark.filterwarnings("ignore:Every set")
+@pytest.mark.parametrize("sample_weight", [1, 2])
+def test_weights_of_classes_are_no_numbers_of_samples(sample_weight):
+    X, y = spiral(40, 2, noise=0.7)
+    new, _ = spiral(5, 2, seed=1, noise=1.0)
+    groups = np.arange(40) // 2  # one sample of each label
+    weights = np.where(y == groups % 2, sample_weight, 1)
+    of_labels = np.array([1.0, 20.0])
+    gp = ConvNetGPClassifier(
+        rbf(1.0), noise_variance=0.2, class_weight={0: 1.0, 1: 20.0}
+    )
+    gp.fit(X, y, sample_weight=weights, groups=groups)
+    noise, unit = gp.noise_variance_, gp._process.model.mean_diag
+    expected = [
+        label_p_values(
+            gram_matrix(gp.kernel_, np.vstack([X, one[None]])) / unit,
+            noise / weights / of_labels[y],
+            code(2),
+            y,
+            groups,
+            weights,
             new_noise=noise / of_labels,
         )
         for one in new
@@ -318,6 +350,24 @@ def test_the_true_label_is_in_the_set_as_often_as_promised(by_class, n_draws):
     assert level - 4.0 * deviation <= np.mean(hits) <= level + slack + 4.0 * deviation
 
 
+def test_blocks_are_small_for_many_copies(monkeypatch):
+    sizes, count = [], _sets.label_counts
+
+    def counting(augmented, codes, *others):
+        sizes.append(len(augmented.gain) * len(codes) * 2)
+        return count(augmented, codes, *others)
+
+    monkeypatch.setattr(_sets, "label_counts", counting)
+    X = np.repeat(np.arange(4.0)[:, None], 1000, 0)
+    y = np.tile([0, 1], 2000)
+    for gp in (
+        ConvNetGPClassifier(rbf(1.0)).fit(X[::10], np.tile([0, 1], 200)),
+        NystromCompletedGP(rbf(1.0), n_landmarks=2, random_state=0).fit(X, y),
+    ):
+        prediction_set(gp, np.linspace(-1.1, 4.1, 800)[:, None], 0.2)
+    assert 2**15 < max(sizes) <= 2**17
+
+
 def test_nothing_is_factored_again(monkeypatch):
     X, y = spiral(40)
     gp = ConvNetGPClassifier(rbf(1.0)).fit(X, y)
@@ -338,8 +388,32 @@ def test_wrong_estimators_are_refused():
     X, y = spiral(30)
     with pytest.raises(NotFittedError):
         prediction_set(ConvNetGPClassifier(), X)
+    with pytest.raises(TypeError, match="None is not an estimator instance"):
+        prediction_set(None, X)
     gp = ConvNetGPRegressor(rbf(1.0)).fit(X, y)
     with pytest.raises(ValueError, match="use `prediction_interval`"):
         prediction_set(gp, X)
     with pytest.raises(ValueError, match="features"):
         prediction_set(ConvNetGPClassifier(rbf(1.0)).fit(X, y), X[:, :1])
+
+
+@pytest.mark.filterwarnings("ignore:Every set")
+def test_of_a_pipeline_or_a_search_the_fitted_part_is_named():
+    X, y = spiral(30)
+    gp = ConvNetGPClassifier(rbf(1.0))
+    pipeline = make_pipeline(StandardScaler(), gp).fit(X, y)
+    with pytest.raises(ValueError, match=r"use its last step, `pipeline\[-1\]`"):
+        prediction_set(pipeline, X)
+    prediction_set(pipeline[-1], pipeline[:-1].transform(X))
+    search = GridSearchCV(gp, {"noise_variance": [0.1, 0.2]}, cv=2).fit(X, y)
+    with pytest.raises(ValueError, match="use its `best_estimator_`"):
+        prediction_set(search, X)
+
+
+@pytest.mark.parametrize("name", ["by_class", "allow_empty"])
+@pytest.mark.parametrize("value", ["no", None, 1])
+def test_a_wrong_flag_is_refused(name, value):
+    X, y = spiral(30)
+    gp = ConvNetGPClassifier(rbf(1.0)).fit(X, y)
+    with pytest.raises(ValueError, match=f"`{name}` must be True or False"):
+        prediction_set(gp, X, **{name: value})

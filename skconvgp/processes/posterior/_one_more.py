@@ -88,6 +88,14 @@ def why_not_factored(process: Process) -> str:
     )
 
 
+def at_once(n_samples: int, n_functions: int) -> int:
+    """Return how many new samples are added at once.
+
+    Of many samples with equal inputs each has a score.
+    """
+    return max(1, AT_ONCE // max(1, n_samples * n_functions))
+
+
 def scored_inputs(inputs: EqualInputs) -> Scored:
     """Return all samples, with their inputs and what is left out with each."""
     of, units = to_numpy(inputs.of), to_numpy(inputs.left_out_with)
@@ -118,7 +126,7 @@ def ask_solved(
         known = None if kept_var is None else run.tensor(kept_var)
         given = solver, state, on_device, model.noise
         left_out = _left_out_inputs(*given, *values, known)
-        size = max(1, AT_ONCE // max(1, left_out.mean.numel()))
+        size = at_once(len(inputs.of), left_out.mean.shape[1])
         answers: list[Sequence[Tensor]] = []
         stream = process.basis.stream(new, run, posterior.width, needs_diag=True)
         for cross, prior in stream:

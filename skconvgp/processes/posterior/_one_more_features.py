@@ -39,7 +39,7 @@ from skconvgp.processes._process import Growth, Process, run_beside
 from skconvgp.processes._run import Resources
 from skconvgp.processes.basis._basis import NewRows
 from skconvgp.processes.posterior._coefficients import coefficients_of
-from skconvgp.processes.posterior._one_more import AT_ONCE, Question, Scored
+from skconvgp.processes.posterior._one_more import Question, Scored, at_once
 from skconvgp.processes.posterior._shared import Shared, unit_noise
 
 NOT_KEPT = "it keeps no features of training samples: use {}"
@@ -136,7 +136,8 @@ class AsksFeatures:
             if lift_map is not None:
                 lift_map = to_tensor(lift_map, device, torch.float64)
             inputs, precision = _left_out(rows, posterior, model.noise, variance)
-            size = max(1, AT_ONCE // inputs.mean.numel())
+            n_scored = max(len(rows.of), len(rows.features))
+            size = at_once(n_scored, inputs.mean.shape[1])
             answers: list[Sequence[Tensor]] = []
             has_more = variance != "sor"
             for values, prior in basis.stream(new, run, needs_diag=has_more):
