@@ -31,7 +31,7 @@ __all__ = [
 
 State = TypeVar("State")
 # Images that are reduced at once; and pixels that a quotient may be off.
-REDUCED_AT_ONCE, ROUNDING = 64, 1e-9
+REDUCED_AT_ONCE, ROUNDING = 16, 1e-9
 
 
 def rows_to_tensor(rows: NDArray[Any]) -> Tensor:
@@ -75,23 +75,34 @@ def pooled_size(size: Sequence[int], side: float) -> tuple[int, int]:
 
 
 def _mean_areas(images: Tensor, side: float) -> Tensor:
-    """Return images of the means of equal areas, which may share pixels."""
-    of_rows, of_columns = (
-        _shares(given, wanted).to(images)
-        for given, wanted in zip(
-            images.shape[2:], pooled_size(images.shape[2:], side), strict=True
-        )
-    )
-    return of_rows @ (images @ of_columns.mT)
+    """Return images of the means of equal areas, which may share pixels.
+
+    Flat areas keep their value, and an image alone has the means that it has among
+    others, to the bit: products of matrices would round them.
+    """
+    for axis, n_areas in zip((2, 3), pooled_size(images.shape[2:], side), strict=True):
+        spots, shares = _shares(images.shape[axis], n_areas)
+        first = images.index_select(axis, spots[0])
+        means = first.clone()
+        for others, weights in zip(spots[1:], shares[1:], strict=True):
+            more = images.index_select(axis, others) - first
+            means += more.mul_(weights.to(more).reshape(-1, *[1] * (3 - axis)))
+        images = means
+    return images
 
 
-def _shares(n_pixels: int, n_areas: int) -> Tensor:
-    """Return the share (n_areas, n_pixels) of each pixel in equal areas of a side."""
-    length = n_pixels / n_areas
-    start = length * int_range(n_areas).to(torch.float64)[:, None]
-    pixel = int_range(n_pixels).to(torch.float64)
-    within = torch.minimum(start + length, pixel + 1.0) - torch.maximum(start, pixel)
-    return within.clamp_(min=0.0) / length
+def _shares(n_pixels: int, n_areas: int) -> tuple[Tensor, Tensor]:
+    """Return the pixels (k, n_areas) that equal areas of a side see, and their shares.
+
+    Lengths are whole numbers, in units of a pixel divided by the number of areas.
+    """
+    start = n_pixels * int_range(n_areas)
+    n_seen = -(-n_pixels // n_areas) + 1
+    pixels = start // n_areas + int_range(n_seen)[:, None]
+    stop = torch.minimum(start + n_pixels, (pixels + 1) * n_areas)
+    within = stop - torch.maximum(start, pixels * n_areas)
+    shares = within.clamp_(min=0).to(torch.float64) / n_pixels
+    return pixels.clamp_(max=n_pixels - 1), shares
 
 
 def to_numpy(tensor: Tensor) -> NDArray[Any]:

@@ -158,6 +158,8 @@ def _reduced(basis: Any) -> KernelBasis:
     pool = max(math.sqrt(height * width) / SEEN_SIDE, max(height, width) / LONGEST)
     if pool <= 1.0:
         return reduced
+    if pool == int(pool) and (height % pool or width % pool):
+        pool = math.nextafter(pool, math.inf)  # so that all areas are equal
     found = replace(reduced, pool=pool)
     if max(height, width) > LARGEST_SIDE:
         _, *seen = found.map_shape

@@ -16,6 +16,7 @@ from skconvgp.image_maps._blocks import ImageBlocks
 from skconvgp.image_maps._channels import ChannelZCA
 from skconvgp.image_maps._pixels import PixelMap
 from skconvgp.image_maps._scattering import Scattering
+from skconvgp.kernels._from_data import smallest_digests
 from skconvgp.linalg import symmetric_eigen
 
 __all__ = ["ScatteredFit", "ScatteredView", "Scatterer"]
@@ -24,7 +25,9 @@ AT_ONCE = 64  # images
 # Coefficients as a share of the largest, and lengths of whitened ones, that rounding of
 # single numbers may cause.
 FAINT, SHORT = 1e-6, 1e-5
-MOST_POSITIONS = 2**17  # whose coefficients are whitened: of every so many-th image
+# Positions whose coefficients are whitened, and of which every so many-th one along a
+# side tells which images these are of.
+MOST_POSITIONS, DIGESTED = 2**17, 3
 
 
 @dataclass(frozen=True)
@@ -119,8 +122,7 @@ class ScatteredFit:
     def fit_on(self, source: Scatterer, raw: Tensor) -> tuple[ScatteredView, Tensor]:
         """Return the view of coefficients (n, c', h', w'), and these through it."""
         blocks = ImageBlocks(raw, raw.device, AT_ONCE)
-        step = math.ceil(len(raw) * math.prod(raw.shape[2:]) / MOST_POSITIONS)
-        some = replace(blocks, images=raw[::step])
+        some = replace(blocks, images=_whitened(raw))
         whitening = ChannelZCA.fit(some, self.offset, self.eps, FAINT)
         components = whitening.of_components(self._components(whitening))
         view = ScatteredView(source, components, self.has_unit_length)
@@ -142,3 +144,15 @@ class ScatteredFit:
         explained = variances.cumsum(0) / variances.sum()
         n_kept = int((explained < self.share).sum()) + 1
         return to_numpy(vectors[:, :n_kept].mT.contiguous())
+
+
+def _whitened(raw: Tensor) -> Tensor:
+    """Return coefficients (m, c', h', w') of those images that whiten the channels.
+
+    Which ones does not depend on the order, in which classes may alternate.
+    """
+    n_wanted = max(1, MOST_POSITIONS // math.prod(raw.shape[2:]))
+    if len(raw) <= n_wanted:
+        return raw
+    told = raw[:, :, ::DIGESTED, ::DIGESTED].flatten(1).to("cpu")
+    return raw[smallest_digests(told, n_wanted).to(raw.device)]

@@ -13,6 +13,7 @@ from skconvgp.image_maps import (
     Scattering,
 )
 from skconvgp.kernels._flips import flip
+from skconvgp.kernels._from_data import smallest_digests
 from skconvgp.processes import MirroredPart, PartChoice
 from skconvgp.processes.basis._sight import Sight
 from tests.helpers.estimators import digits, tiny_network
@@ -76,10 +77,21 @@ def test_channels_of_many_positions_are_whitened_by_some_images(monkeypatch):
     images = torch.as_tensor(digits(N)[0])
     monkeypatch.setattr("skconvgp.image_maps._scattered.MOST_POSITIONS", 7 * 16)
     view, shown = ALL(images)
-    _, of_some = ALL(images[::3])
+    raw = ALL.scattering(images.float())
+    chosen = smallest_digests(raw[:, :, ::3, ::3].flatten(1), 7)
+    _, of_some = ALL(images[chosen])
     assert len(shown) == N
     assert len(of_some) == 7
-    np.testing.assert_array_equal(view(images.float())[::3], of_some)
+    np.testing.assert_array_equal(view(images.float())[chosen], of_some)
+
+
+def test_images_that_whiten_do_not_depend_on_the_order(monkeypatch):
+    images = torch.as_tensor(digits(N)[0])
+    images[::2] = 0.1 * images[::2]  # as of classes that alternate
+    order = torch.cat([torch.arange(0, N, 2), torch.arange(1, N, 2)])
+    monkeypatch.setattr("skconvgp.image_maps._scattered.MOST_POSITIONS", 10 * 16)
+    (_, alternating), (_, apart) = ALL(images), ALL(images[order])
+    np.testing.assert_allclose(alternating[order], apart, atol=1e-5)
 
 
 def test_averages_are_exact_although_positions_are_not_mirrored():

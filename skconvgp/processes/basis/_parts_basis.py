@@ -158,7 +158,8 @@ class PartsBasis(Basis):
             factor * part.pull(images, sums, run).to(torch.float64)
             for part, factor in zip(self.parts, self.factors.tolist(), strict=True)
         ]
-        return to_numpy(torch.stack(gradients).sum(0)).reshape(len(rows), -1)
+        whole = self.images.unpooled(torch.stack(gradients).sum(0), rows)
+        return to_numpy(whole).reshape(len(rows), -1)
 
     def fold(self, dual: FloatArray) -> FoldedBasis | None:
         """Return latent means by parts, if some of them are patches."""

@@ -171,7 +171,8 @@ class PatchBasis(Basis):
             factors = to_tensor(sums[part], device, torch.float64)
             (gradient,) = torch.autograd.grad((features * factors).sum(), given)
             parts.append(gradient)
-        return to_numpy(torch.cat(parts)).reshape(len(rows), -1)
+        whole = self.exact.unpooled(torch.cat(parts), rows)
+        return to_numpy(whole).reshape(len(rows), -1)
 
     def images_at_once(self, config: ComputeConfig) -> int:
         """Return how many images a worker reads at once.

@@ -195,14 +195,14 @@ class KernelBasis(Basis):
             run.runner,
         )
         assert by_images is not None
-        return to_numpy(self._unpool(by_images, rows)).reshape(len(rows), -1)
+        return to_numpy(self.unpooled(by_images, rows)).reshape(len(rows), -1)
 
-    def _unpool(self, by_images: Tensor, rows: NDArray[Any]) -> Tensor:
-        """Return derivatives by whole images, given those by pooled images."""
+    def unpooled(self, by_images: Tensor, rows: NDArray[Any]) -> Tensor:
+        """Return derivatives by whole samples, given those by `images` of these."""
         if self.pool == 1:
             return by_images
-        whole = rows_to_tensor(rows).to(torch.float64)
-        whole = whole.reshape(-1, *self.image_shape).requires_grad_()
+        shape = kernel_shape(self.kernel, self.image_shape)
+        whole = rows_to_images(rows, shape).to(torch.float64).requires_grad_()
         pooled = pool_images(whole, self.pool)
         (by_whole,) = torch.autograd.grad(pooled, whole, by_images.to(pooled))
         return by_whole

@@ -325,6 +325,7 @@ def test_patches_of_colours_have_mirror_images():
         ((64, 150), (63, 147)),
         ((250, 250), (96, 96)),
         ((7, 300), (5, 192)),
+        ((384, 45), (192, 23)),  # not two pixels, of which one would be left
     ],
 )
 def test_large_images_are_reduced_to_means_of_areas(size, seen):
@@ -338,7 +339,8 @@ def test_large_images_are_reduced_to_means_of_areas(size, seen):
     warns = pytest.warns(UserWarning, match=re.escape(f"reduced to {seen[0]} x "))
     with warns if max(size) > 224 else nullcontext():
         gp = ImageRegressor([VECTORS], **settings).fit(large[:20], targets[:20])
-    assert gp.pool_ == max(1.0, np.sqrt(np.prod(size)) / 96, max(size) / 192)
+    side = max(1.0, np.sqrt(np.prod(size)) / 96, max(size) / 192)
+    assert gp.pool_ == pytest.approx(side, rel=1e-15)
     other = ImageRegressor([VECTORS], **settings).fit(small[:20], targets[:20])
     np.testing.assert_allclose(
         gp.predict(large[20:]), other.predict(small[20:]), rtol=1e-5

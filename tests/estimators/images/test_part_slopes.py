@@ -62,6 +62,17 @@ def test_networks_and_patches_have_them_as_well(kernel):
 
 
 @pytest.mark.parametrize(
+    "parts", [[rbf(9.0), PatchKernel(rbf(1.0), patch_size=3)], "patches"], ids=str
+)
+def test_images_that_are_reduced_have_them_by_whole_pixels(parts):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(N, 1, 5, 200)), rng.normal(size=N)
+    model = ImageRegressor(parts, flips=True, **SETTINGS).fit(X, y)
+    assert model.pool_ > 1.0
+    assert_slopes_of_differences(model, X[:3])
+
+
+@pytest.mark.parametrize(
     "transformer", [transforms.ChannelWhitening(0.1), transforms.ZCAWhitening(0.1)]
 )
 def test_pixels_that_are_zero_have_the_same_derivatives(transformer):
