@@ -50,6 +50,7 @@ USUAL = {"fits": FITS, "threads": [1, 2]}
 QUICK = {"fits": ["grey-28-100"], "threads": [1]}
 WARM, N_NEW, N_CALLS, BATCH = 30, 200, 50, 1000
 MOST_TIMES, MOST_MEMORY, LEAST_MEMORY = 2.0, 0.2, 2.0**26
+TIMES = ("first_ms", "second_ms", "one_ms", "of_batch_ms")
 SCORES = ("planned s", "s", "planned MiB", "MiB", "ms an image", "MB", "accuracy")
 
 
@@ -71,13 +72,21 @@ def run(options: Any, record: Record) -> list[Target]:
         show(fit, (*cells, peak, *more))
     show("latency, ms", ("threads", "first", "second", "one", "of 1000"))
     for fit in (one for one in SERVED if one in options.fits):
-        for n_threads in options.threads:
-            if record.missing("latency", fit=fit, n_threads=n_threads):
+        missing = [
+            n_threads
+            for n_threads in options.threads
+            if record.missing("latency", fit=fit, n_threads=n_threads)
+        ]
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.pickle"
+            if missing:
+                apart(save, fit, path)
+            for n_threads in missing:
                 place = {"fit": fit, "n_threads": n_threads}
-                record.add("latency", place | apart(measure_latency, fit, n_threads))
-            (row,) = record.rows("latency", fit=fit, n_threads=n_threads)
-            names = ("first_ms", "second_ms", "one_ms", "of_batch_ms")
-            show(fit, (n_threads, *(row[name] for name in names)))
+                record.add("latency", place | apart(serve, path, fit, n_threads))
+        for row in record.rows("latency", fit=fit):
+            times = [row[name] for name in TIMES]
+            show(fit, (row["n_threads"], *times))
     rows = record.figures["fits"]
     ratios = [row["seconds"] / row["planned_seconds"] for row in rows]
     large = [row for row in rows if (row["bytes"] or 0) > LEAST_MEMORY]
@@ -133,21 +142,18 @@ def small_bytes(gp: Any) -> int | None:
         return None
 
 
-def measure_latency(fit: str, n_threads: int) -> Figures:
-    """Return the milliseconds of predictions by a model that is read from a file."""
+def save(fit: str, path: Path) -> None:
+    """Write a fitted model to a file."""
     torch.set_num_threads(1)
-    X, y, X_new, _ = data(fit)
-    with tempfile.TemporaryDirectory() as folder, unwarned():
-        path = Path(folder) / "model.pickle"
-        gp = ImageClassifier(random_state=0).fit(X, y)
-        path.write_bytes(pickle.dumps(gp))
-        found: Figures = apart(serve, path, X_new, n_threads)
-    return found
+    X, y, *_ = data(fit)
+    with unwarned():
+        path.write_bytes(pickle.dumps(ImageClassifier(random_state=0).fit(X, y)))
 
 
-def serve(path: Path, X: Any, n_threads: int) -> Figures:
-    """Read a model from a file of ours and predict, in a process of its own."""
+def serve(path: Path, fit: str, n_threads: int) -> Figures:
+    """Return the milliseconds of predictions by a model that is read from a file."""
     torch.set_num_threads(n_threads)
+    _, _, X, _ = data(fit)
     gp: Any = pickle.loads(path.read_bytes())
     first, second, *others = (
         milliseconds(gp, X[i % len(X)][None]) for i in range(N_CALLS + 2)
