@@ -113,4 +113,4 @@ plt.show()
 
 # %%
 # The guarantee holds for images from the source of the training images, and as a mean
-# over them. :doc:`/user_guide/questions` says what is promised, and what is not.
+# over them. :doc:`/user_guide/questions/index` says what is promised, and what is not.
