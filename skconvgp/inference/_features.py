@@ -11,6 +11,7 @@ over r coefficients, and depends on the samples only by sums over them.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -36,6 +37,7 @@ __all__ = [
     "FeaturePosterior",
     "FeatureSums",
     "feature_evidence",
+    "feature_inverse_blocks",
     "feature_inverse_diag",
     "feature_leave_one_out",
     "feature_posterior",
@@ -201,6 +203,35 @@ def _feature_groups_out(
     root = (weights / noise).sqrt()
     errors = (targets - features @ posterior.mean) * root[:, None]
     mean, var = torch.empty_like(targets), torch.empty_like(root)
+    for rows, kept, vectors in _blocks_of_groups(features, root, posterior, groups):
+        inverse = (vectors / kept[:, None]) @ vectors.mT
+        mean[rows] = targets[rows] - inverse @ errors[rows] / root[rows, None]
+        var[rows] = inverse.diagonal(dim1=1, dim2=2) / root[rows].square()
+    single = noise / weights.clamp(max=1.0) - noise / weights
+    return LeaveOneOut(mean, var + single)
+
+
+def feature_inverse_blocks(
+    features: Tensor, precision: Tensor, posterior: FeaturePosterior, groups: Tensor
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield samples (g, s) of groups (n,) of equal size, and their blocks of M^-1.
+
+    The samples have precisions (n,). All of a group must be given, and no two of them
+    have equal inputs.
+    """
+    root = precision.sqrt()
+    for rows, kept, vectors in _blocks_of_groups(features, root, posterior, groups):
+        block = (vectors * kept[:, None]) @ vectors.mT
+        yield rows, block * root[rows][:, :, None] * root[rows][:, None]
+
+
+def _blocks_of_groups(
+    features: Tensor, root: Tensor, posterior: FeaturePosterior, groups: Tensor
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Yield samples (g, s) of groups, and eigenvalues and vectors of I - H.
+
+    `root` (n,) are the roots of the precisions.
+    """
     own: Tensor = torch.unique(groups, return_inverse=True)[1]
     sizes = own.bincount()
     order = own.argsort(stable=True)
@@ -211,9 +242,8 @@ def _feature_groups_out(
             half = posterior.half(scaled).reshape(-1, *rows.shape).movedim(1, 0)
             shares, vectors = symmetric_eigen(half.mT @ half)
             # By rounding a share may reach 1.
-            kept = 1.0 - shares.clamp(max=1.0 - torch.finfo(shares.dtype).eps)
-            inverse = (vectors / kept[:, None]) @ vectors.mT
-            mean[rows] = targets[rows] - inverse @ errors[rows] / root[rows, None]
-            var[rows] = inverse.diagonal(dim1=1, dim2=2) / root[rows].square()
-    single = noise / weights.clamp(max=1.0) - noise / weights
-    return LeaveOneOut(mean, var + single)
+            yield (
+                rows,
+                1.0 - shares.clamp(max=1.0 - torch.finfo(shares.dtype).eps),
+                vectors,
+            )

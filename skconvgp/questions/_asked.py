@@ -65,8 +65,9 @@ class Asked:
         if not len(asked.scored.samples):
             raise ValueError(
                 f"{owner} cannot answer `{question}`: all of its training samples that "
-                "it keeps were selected as landmarks, which new samples are not: fit "
-                "with fewer landmarks, or with completion=None."
+                "it keeps were selected as landmarks, or are of the groups of these, "
+                "which new samples are not: fit with fewer landmarks, or with "
+                "completion=None."
             )
         return asked
 
@@ -77,8 +78,10 @@ class Asked:
         are_landmarks = self.estimator._training.are_landmarks
         if are_landmarks is None:
             return found
-        # Features leave nothing of a landmark out: new samples are not like it.
-        return found.take(~are_landmarks[found.samples])
+        # Features leave nothing of a landmark out, and little of its group: new samples
+        # are not like them.
+        units = found.units[are_landmarks[found.samples]]
+        return found.take(~np.isin(found.units, units))
 
     @property
     def of_samples(self) -> Any:

@@ -50,8 +50,12 @@ def covariances(gp, X):
     return explained / unit, (1.0 - explained.diagonal()).clip(min=0.0) / unit
 
 
-def is_no_landmark(gp, X):
-    return ~(X[:, None] == gp.X_train_[None]).all(2).any(1)
+def is_no_landmark(gp, X, groups=None):
+    """Return which samples are no landmarks, and of no group of a landmark."""
+    is_landmark = (X[:, None] == gp.X_train_[None]).all(2).any(1)
+    if groups is None:
+        return ~is_landmark
+    return ~np.isin(groups, groups[is_landmark])
 
 
 def code():
@@ -64,7 +68,7 @@ def noise_of(gp, unexplained):
     return gp.noise_variance_ + own * np.ones(len(unexplained))
 
 
-def p_values(gp, X, y, *, weights=None, by_class=False):
+def p_values(gp, X, y, *, weights=None, groups=None, by_class=False):
     """Return the p-values of labels of new samples by refits."""
     weights, found = np.ones(len(X)) if weights is None else weights, []
     for one in NEW:
@@ -76,11 +80,11 @@ def p_values(gp, X, y, *, weights=None, by_class=False):
                 noise[:-1] / weights,
                 code(),
                 y,
-                units_of(X, None),
+                units_of(X, groups),
                 weights,
                 new_noise=np.full(3, noise[-1]),
                 by_class=by_class,
-                counted=is_no_landmark(gp, X),
+                counted=is_no_landmark(gp, X, groups),
             )
         )
     return np.array(found)
@@ -103,6 +107,53 @@ def test_sets_are_those_of_refits(variance, by_class):
 
 
 @ignored
+@pytest.mark.parametrize("by_class", [False, True])
+@pytest.mark.parametrize("variance", ["dtc", "sor", "fitc"])
+def test_groups_are_units(variance, by_class):
+    X, y = clouds(45)
+    X = np.vstack([X, X[20:25]])  # copies, of the same groups
+    y, groups = np.append(y, [0, 1, 2, 0, 1]), np.append(np.arange(45), range(20, 25))
+    groups = groups // 2 + 3 * (groups > 40)
+    gp = NystromCompletedGP(rbf(1.0), variance=variance, **FEW)
+    gp.fit(X, y, groups=groups)
+    assert 20 < is_no_landmark(gp, X, groups).sum() < 40
+    expected = p_values(gp, X, y, groups=groups, by_class=by_class)
+    check(gp, expected, by_class=by_class)
+    assert np.abs(expected - p_values(gp, X, y, by_class=by_class)).max() > 0.02
+
+
+@ignored
+def test_groups_of_patches_are_units():
+    X, y = digits(40)
+    X, y, new = X[..., :4, :4], y % 3, digits(6, start=200)[0][..., :4, :4]
+    kernel, settings = PatchKernel(rbf(2.0), patch_size=3), {"noise_variance": 0.1}
+    patches = PatchGPClassifier(
+        kernel, n_inducing=1000, random_state=0, dtype="float64", **settings
+    )
+    exact = ConvNetGPClassifier(kernel, **settings)
+    for gp in (patches, exact):
+        gp.fit(X, y, groups=np.arange(40) // 3)
+    for level in LEVELS:
+        found = prediction_set(patches, new, level)
+        np.testing.assert_array_equal(found, prediction_set(exact, new, level))
+    assert np.abs(novelty(patches, new) - novelty(exact, new)).max() < 0.1
+    alone = ConvNetGPClassifier(kernel, **settings).fit(X, y)
+    assert np.abs(novelty(patches, new) - novelty(alone, new)).max() > 0.05
+
+
+def test_whole_groups_are_kept():
+    """Of more samples than are kept, groups have all of their samples or none."""
+    X, y = clouds(1200)
+    groups = np.arange(1200) // 7
+    gp = NystromCompletedGP(rbf(1.0), n_landmarks=3, random_state=0, noise_variance=0.2)
+    gp.fit(X, y, groups=groups)
+    kept = gp._process.growth.reservoir.rows.samples
+    sizes = np.bincount(groups[kept])
+    assert set(sizes) <= {0, 7, np.sum(groups == groups[-1])}
+    assert 480 < len(kept) <= 500
+
+
+@ignored
 def test_copies_and_weights_are_units():
     X, y = clouds(30)
     X, y = np.vstack([X, X[10:16]]), np.concatenate([y, y[10:13], (y[13:16] + 1) % 3])
@@ -119,10 +170,12 @@ def test_samples_that_were_added_count():
     check(gp, p_values(gp, X, y))
 
 
-def test_p_values_are_those_of_refits():
+@pytest.mark.parametrize("groups", [None, np.arange(40) // 2])
+def test_p_values_are_those_of_refits(groups):
     X, y = clouds(40)
     for variance in ("dtc", "sor"):
-        gp = NystromCompletedGP(rbf(1.0), variance=variance, **FEW).fit(X, y)
+        gp = NystromCompletedGP(rbf(1.0), variance=variance, **FEW)
+        gp.fit(X, y, groups=groups)
         expected = []
         for one in NEW:
             gram, unexplained = covariances(gp, np.vstack([X, one[None]]))
@@ -132,11 +185,11 @@ def test_p_values_are_those_of_refits():
                     np.full(40, 1e-3),
                     code(),
                     y,
-                    np.arange(40),
+                    units_of(X, groups),
                     np.ones(40),
                     new_noise=np.full(3, 1e-3),
                     unexplained=unexplained * (variance == "dtc"),
-                    counted=is_no_landmark(gp, X),
+                    counted=is_no_landmark(gp, X, groups),
                 )
             )
         np.testing.assert_allclose(novelty(gp, NEW), expected)
@@ -245,6 +298,9 @@ def test_landmarks_alone_do_not_answer():
     gp = NystromCompletedGP(rbf(1.0), n_landmarks=30, noise_variance=NOISE).fit(X, y)
     with pytest.raises(ValueError, match="fit with fewer landmarks"):
         prediction_set(gp, NEW)
+    gp = NystromCompletedGP(rbf(1.0), **FEW).fit(X, y, groups=np.arange(30) // 10)
+    with pytest.raises(ValueError, match="of the groups of these"):
+        prediction_set(gp, NEW)
 
 
 @pytest.mark.parametrize("n_draws", [40, pytest.param(300, marks=pytest.mark.slow)])
@@ -273,9 +329,6 @@ def test_one_factorisation_is_kept(monkeypatch):
 
 def test_what_features_do_not_answer_is_refused():
     X, y = clouds(40)
-    gp = NystromCompletedGP(rbf(1.0), **FEW).fit(X, y, groups=np.arange(40) // 2)
-    with pytest.raises(ValueError, match="fit without `groups`"):
-        prediction_set(gp, NEW)
     gp = NystromCompletedGP(rbf(1.0), likelihood="dirichlet", **FEW).fit(X, y)
     with pytest.raises(ValueError, match="likelihood='gaussian'"):
         prediction_set(gp, NEW)

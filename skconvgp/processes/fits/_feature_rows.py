@@ -52,6 +52,22 @@ class Observed:
     codes: Any  # tensor (s,) of codes of classes; None without classes
 
 
+def whole_groups(
+    order: NDArray[np.intp], groups: NDArray[np.intp], n_most: int
+) -> NDArray[np.intp]:
+    """Return the first rows of a random order, with their groups (m,) as a whole.
+
+    If the first group has more than so many rows it is kept alone.
+    """
+    groups = groups[order]
+    _, first, own = np.unique(groups, return_index=True, return_inverse=True)
+    # Groups in the order of their first rows.
+    ranks = first.argsort().argsort()[own.ravel()]
+    sizes = np.bincount(ranks)
+    n_groups = max(1, int(np.searchsorted(sizes.cumsum(), n_most, side="right")))
+    return np.sort(order[ranks < n_groups])
+
+
 class Rows(Protocol):
     """Rows of which a random subset is kept."""
 
@@ -78,9 +94,12 @@ class Reservoir(Generic[Kept]):
     keys: NDArray[np.floating]  # (m,)
     rows: Kept
 
-    def smallest(self, size: int) -> Self:
-        """Return at most so many of the rows, in their order."""
-        chosen = np.sort(self.keys.argsort(kind="stable")[:size])
+    def smallest(self, size: int, groups: NDArray[np.intp] | None = None) -> Self:
+        """Return at most so many of the rows, in their order; groups as a whole."""
+        order = self.keys.argsort(kind="stable")
+        chosen = np.sort(order[:size])
+        if groups is not None:
+            chosen = whole_groups(order, groups, size)
         return replace(self, keys=self.keys[chosen], rows=self.rows.take(chosen))
 
     def join(self, other: Self, size: int) -> Self:

@@ -79,18 +79,25 @@ class HeldRows:
         return type(self)(torch.cat([self.samples, other.samples]), *each)
 
     def scored_features(self, process: Process, run: Run) -> ScoredFeatures:  # noqa: ARG002
-        """Return the samples with their features; equal ones are one unit."""
+        """Return the samples with their features; equal ones, or groups, are a unit."""
         rows, leaving = thaw((self.rows, self.leaving), run.config.device)
-        samples = np.asarray(self.samples)
-        units = to_numpy(torch.unique(rows.features, dim=0, return_inverse=True)[1])
+        samples, groups = np.asarray(self.samples), None
+        first = of = np.arange(len(samples))
+        if leaving.groups is None:
+            units = to_numpy(torch.unique(rows.features, dim=0, return_inverse=True)[1])
+        else:
+            units, own = to_numpy(leaving.groups), to_numpy(leaving.row_inputs)
+            _, first, of = np.unique(own, return_index=True, return_inverse=True)
+            groups = units[first]
         return ScoredFeatures(
-            rows.features,
-            rows.residual_diag,
-            leaving.whole_targets,
-            leaving.totals,
+            rows.features[first],
+            rows.residual_diag[first],
+            leaving.whole_targets[first],
+            leaving.totals[first],
             samples,
-            np.arange(len(samples)),
+            of.ravel(),
             units,
+            groups,
         )
 
     def left_out(self, solution: FeatureSolution) -> tuple[FloatArray, FloatArray]:
@@ -268,7 +275,9 @@ class HeldReading:
         if generator is None:
             return left_out, None
         keys = draw_keys(n_before, len(samples), generator)
-        reservoir = Reservoir(keys, held).smallest(KEPT_ROWS)
+        groups = self.problem.inputs.groups
+        own = None if groups is None else to_numpy(groups)
+        reservoir = Reservoir(keys, held).smallest(KEPT_ROWS, own)
         if before is not None and before.growth is not None:
             kept = before.growth.reservoir
             kept = replace(kept, rows=thaw(kept.rows, self.device))

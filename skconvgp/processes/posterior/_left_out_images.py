@@ -25,7 +25,7 @@ from skconvgp.processes._process import (
 )
 from skconvgp.processes._run import Resources, Run
 from skconvgp.processes.basis._basis import Basis
-from skconvgp.processes.fits._feature_rows import FeatureRows, Observed
+from skconvgp.processes.fits._feature_rows import FeatureRows, Observed, whole_groups
 from skconvgp.processes.posterior._coefficients import coefficients_of
 from skconvgp.processes.posterior._one_more_features import AsksFeatures, ScoredFeatures
 from skconvgp.processes.posterior._solutions import LeavesOut, solution_of
@@ -90,19 +90,10 @@ class PatchImages:
         return replace(inputs, groups=to_tensor(self.groups[self.of], device))
 
     def kept(self, order: NDArray[np.intp], n_most: int) -> NDArray[np.intp]:
-        """Return the first images of a random order, with groups as a whole.
-
-        If the first group has more than so many images it is kept alone.
-        """
+        """Return the first images of a random order, with groups as a whole."""
         if self.groups is None:
             return np.sort(order[:n_most])
-        groups = self.groups[order]
-        _, first, own = np.unique(groups, return_index=True, return_inverse=True)
-        # Groups in the order of their first images.
-        ranks = first.argsort().argsort()[own.ravel()]
-        sizes = np.bincount(ranks)
-        n_groups = max(1, int(np.searchsorted(sizes.cumsum(), n_most, side="right")))
-        return np.sort(order[ranks < n_groups])
+        return whole_groups(order, self.groups, n_most)
 
     def parts(self) -> list[NDArray[np.intp]]:
         """Return indices of images in parts that have groups as a whole."""
@@ -163,7 +154,8 @@ class ImageRows:
             merged.weights,
             images.samples,
             images.of,
-            images.of,
+            images.of if images.groups is None else images.groups[images.of],
+            images.groups,
         )
 
     def join(self, other: Self) -> Self:

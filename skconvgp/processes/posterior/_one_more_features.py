@@ -31,6 +31,7 @@ from skconvgp.inference import (
     FeaturePosterior,
     FeatureSums,
     LeftOutInputs,
+    feature_inverse_blocks,
     feature_inverse_diag,
     feature_posterior,
 )
@@ -43,7 +44,6 @@ from skconvgp.processes.posterior._one_more import Question, Scored, at_once
 from skconvgp.processes.posterior._shared import Shared, unit_noise
 
 NOT_KEPT = "it keeps no features of training samples: use {}"
-GROUPED = "features are not asked about groups of samples: fit without `groups`"
 LABELLED = (
     "each label has a noise of its own: fit with likelihood='gaussian', or without a "
     "completion"
@@ -64,7 +64,8 @@ class ScoredFeatures:
     totals: Any  # (m,), their weight
     samples: NDArray[np.intp]  # (n,), which samples of the fit
     of: NDArray[np.intp]  # (n,), the input that each of them has
-    units: NDArray[np.intp]  # (n,), numbers that equal inputs share
+    units: NDArray[np.intp]  # (n,), numbers of samples that are one unit
+    groups: Any  # (m,), of inputs that leave together; None if each leaves alone
 
     def scored_features(self, process: Process, run: Any) -> ScoredFeatures:  # noqa: ARG002
         """Return itself."""
@@ -83,8 +84,6 @@ class AsksFeatures:
             return LABELLED
         if process.growth is None:
             return NOT_KEPT.format("NystromCompletedGP or PatchGP, or completion=None")
-        if process.model.n_groups:
-            return GROUPED
         is_own = coefficients_of(process).variance == "fitc"
         return OWN_NOISE if other_noise and is_own else ""
 
@@ -220,18 +219,18 @@ def _posterior(process: Process, device: torch.device) -> FeaturePosterior:
 def _left_out(
     rows: ScoredFeatures, posterior: FeaturePosterior, noise: float, variance: str
 ) -> tuple[LeftOutInputs, Tensor]:
-    """Return inputs that are left out one by one, and their precisions (m,)."""
+    """Return inputs that are left out, and their precisions (m,)."""
     single = unit_noise(rows.residual_diag, noise, variance)
     own_noise = single / rows.totals
     precision = 1.0 / own_noise
     errors = rows.targets - rows.features @ posterior.mean
     given = rows.features, precision, posterior
-    inputs = LeftOutInputs.alone(
-        rows.targets,
-        errors * precision[:, None],
-        feature_inverse_diag(*given),
-        own_noise,
-        single,
-    )
+    of_inputs, noises = (rows.targets, errors * precision[:, None]), (own_noise, single)
+    if rows.groups is None:
+        inverse_diag = feature_inverse_diag(*given)
+        inputs = LeftOutInputs.alone(*of_inputs, inverse_diag, *noises)
+    else:
+        blocks = feature_inverse_blocks(*given, rows.groups)
+        inputs = LeftOutInputs.together(*of_inputs, blocks, *noises)
     counted = 0.0 if variance == "sor" else 1.0
     return replace(inputs, unexplained=rows.residual_diag * counted), precision
