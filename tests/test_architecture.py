@@ -68,8 +68,9 @@ PUBLIC_NAMES = {
     "skconvgp.datasets": """fetch_cifar10 fetch_mnist load_digits_images
         load_image_folder load_uci make_doppler make_rectangles
         make_swissroll_cheesecake make_three_bumps""",
-    "skconvgp.display": """CompletionErrorDisplay PatchesDisplay ReliabilityDisplay
-        RhoTraceDisplay SelectionDisplay SpectrumDisplay UncertainDigitsDisplay""",
+    "skconvgp.display": """AuditDisplay CompletionErrorDisplay PatchesDisplay
+        ReliabilityDisplay RhoTraceDisplay SelectionDisplay SpectrumDisplay
+        UncertainDigitsDisplay""",
     "skconvgp.estimators": """SKOPS_TRUSTED_TYPES BayesianNetworkClassifier
         BayesianNetworkRegressor BinaryEncoder NetworkReport ConvNetGPClassifier
         ConvNetGPRegressor FitPlan FitReport ImageClassifier ImagePart ImageRegressor
@@ -100,7 +101,7 @@ PUBLIC_NAMES = {
         brier_decomposition expected_calibration_error gaussian_wasserstein
         interval_coverage interval_width negative_log_predictive_density
         reliability_table robustness_curve split_rhat""",
-    "skconvgp.questions": "novelty prediction_interval prediction_set",
+    "skconvgp.questions": "Audit audit novelty prediction_interval prediction_set",
     "skconvgp.solvers": """Cholesky CholeskyState ConjugateGradient
         ConjugateGradientState Lsqr Part RefinedCholesky RefinedCholeskyState
         Solution""",

@@ -1,5 +1,6 @@
 """Displays of processes and scores; matplotlib is imported only when one is drawn."""
 
+from skconvgp.display._audit import AuditDisplay
 from skconvgp.display._completion import CompletionErrorDisplay
 from skconvgp.display._digits import UncertainDigitsDisplay
 from skconvgp.display._patches import PatchesDisplay
@@ -9,6 +10,7 @@ from skconvgp.display._selection import SelectionDisplay
 from skconvgp.display._spectrum import SpectrumDisplay
 
 __all__ = [
+    "AuditDisplay",
     "CompletionErrorDisplay",
     "PatchesDisplay",
     "ReliabilityDisplay",

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skconvgp.display._pictures import GRAY, as_pictures
 from skconvgp.display._pyplot import pyplot_for
 
 if TYPE_CHECKING:
@@ -12,8 +13,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["UncertainDigitsDisplay"]
-
-GRAY, COLORS = 1, 3
 
 
 class UncertainDigitsDisplay:
@@ -145,7 +144,7 @@ class UncertainDigitsDisplay:
             The display, drawn.
         """
         probabilities = np.asarray(y_prob)
-        pictures = _as_pictures(np.asarray(images))
+        pictures = as_pictures(np.asarray(images))
         columns = (
             np.arange(probabilities.shape[1]) if labels is None else np.asarray(labels)
         )
@@ -207,14 +206,3 @@ class UncertainDigitsDisplay:
         if self.y_true is not None and self.y_true[index] != label:
             title, color = f"{title}\ntrue: {self.y_true[index]}", "firebrick"
         axes.set_title(title, fontsize="small", color=color)
-
-
-def _as_pictures(images: NDArray[Any]) -> NDArray[Any]:
-    if images.ndim == 3:
-        images = images[:, None]
-    if images.ndim != 4 or images.shape[1] not in (GRAY, COLORS):
-        raise ValueError(
-            "`images` must have shape (n, h, w) or (n, c, h, w) with 1 or 3 channels, "
-            f"got {images.shape!r}."
-        )
-    return images

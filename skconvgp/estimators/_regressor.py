@@ -211,14 +211,9 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         std : ndarray of the same shape
             Standard deviations, with `return_std`.
         """
-        loo = self._leave_out()
-        mean = loo.mean * self.y_scale_ + self.y_mean_
-        if not return_std:
-            return self._without_outputs(mean)
-        model = self._process.model
-        var = loo.var[:, None] + (model.observation_noise - model.noise)
-        std = np.sqrt(var * model.function_variances) * self.y_scale_
-        return self._without_outputs(mean), self._without_outputs(std)
+        mean, std, _ = self._left_out()
+        mean = self._without_outputs(mean)
+        return (mean, self._without_outputs(std)) if return_std else mean
 
     @public
     def sample_y(
@@ -280,6 +275,19 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
             return draws[:, 0]
         functions = draws * self.y_scale_[:, None] + self.y_mean_[:, None]
         return self._without_outputs(functions, axis=1)
+
+    def _left_out(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return left-out means and deviations (n, k) of targets, and variances.
+
+        Deviations have the noise of an observation. Variances (n,) are of the latent
+        function, as shares of the prior.
+        """
+        loo, model = self._leave_out(), self._process.model
+        mean = loo.mean * self.y_scale_ + self.y_mean_
+        var = loo.var[:, None] + (model.observation_noise - model.noise)
+        std = np.sqrt(var * model.function_variances) * self.y_scale_
+        noise = model.noise / np.minimum(model.left_out_weights[loo.indices], 1.0)
+        return mean, std, loo.var - noise
 
     def _fit_as(self, planned: PlannedFit) -> Self:
         """Fit as planned, publish, and calibrate."""

@@ -1,5 +1,6 @@
 """Inference with Gaussian processes: posterior, evidence, leave-one-out, noise."""
 
+from skconvgp.inference._alike import Alike, most_alike
 from skconvgp.inference._amplitude import choose_amplitude
 from skconvgp.inference._augmented import Addition, Augmented, LeftOutInputs
 from skconvgp.inference._class_sums import ClassMoments, ClassSums, LabelCode
@@ -104,6 +105,7 @@ __all__ = [
     "LABEL_COPIES",
     "UNINFORMED",
     "Addition",
+    "Alike",
     "Augmented",
     "Blocks",
     "ClassMoments",
@@ -164,6 +166,7 @@ __all__ = [
     "missing_quadratic",
     "mixed",
     "moment_amplitude",
+    "most_alike",
     "noise_grid",
     "norm_counts",
     "pathwise_coefficients",

@@ -12,6 +12,7 @@ __all__ = [
     "cholesky_inverse_diag",
     "cholesky_logdet",
     "cholesky_product",
+    "cholesky_rows",
     "cholesky_solve",
     "factor_with_jitter_",
     "half_solve",
@@ -130,6 +131,12 @@ def cholesky_product(factor: Tensor) -> Tensor:
         product[start:, rows] = part
         product[rows, start:] = part.mT
     return product
+
+
+def cholesky_rows(factor: Tensor, rows: slice) -> Tensor:
+    """Return rows (b, m) of L L^T up to its diagonal; m is where they end."""
+    with threads_for(rows.stop**2 * (rows.stop - rows.start)):
+        return factor[rows, : rows.stop] @ factor[: rows.stop, : rows.stop].mT
 
 
 def cholesky_inverse(factor: Tensor, out: Tensor | None = None) -> Tensor:

@@ -119,6 +119,11 @@ from skconvgp.processes.fits._requirements import (
     require_common_noise,
 )
 from skconvgp.processes.fits._variational_fit import Steps, Variational
+from skconvgp.processes.posterior._alike import (
+    AlikeSamples,
+    alike_samples,
+    why_not_alike,
+)
 from skconvgp.processes.posterior._coefficients import (
     CoefficientPosterior,
     CoefficientState,
@@ -161,6 +166,7 @@ __all__ = [
     "PAIRS",
     "SOLVING",
     "VARIANCES",
+    "AlikeSamples",
     "Basis",
     "BoundMoving",
     "Clipped",
@@ -247,6 +253,7 @@ __all__ = [
     "Unsolved",
     "Variational",
     "View",
+    "alike_samples",
     "can_grow",
     "choose_inducing",
     "complete",
@@ -276,4 +283,5 @@ __all__ = [
     "scaled_gram",
     "terms_of",
     "values_of_choice",
+    "why_not_alike",
 ]

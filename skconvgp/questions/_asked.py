@@ -16,7 +16,7 @@ from skconvgp.estimators._series import warn_of_basis
 from skconvgp.metrics._predictive import half_width
 from skconvgp.processes import NOT_KEPT, NewRows, Question, Scored
 
-__all__ = ["Asked", "alpha_of", "check_flag", "low_noise"]
+__all__ = ["Asked", "alpha_of", "check_flag", "low_noise", "why_no_process"]
 
 NO_FACTOR = (
     "it keeps no factor that takes one more sample, and left-out predictions of others "
@@ -47,17 +47,9 @@ class Asked:
         left_out = getattr(process, "left_out", None)
         why = getattr(left_out, "why_no_more", None)
         text = NO_FACTOR.format(instead=instead)
-        if getattr(getattr(process, "basis", None), "gives_means", False):
-            text = NOT_KEPT.format("the factor of its matrix").rstrip(".")
-        elif why is not None:
+        if why is not None:
             text = why(process, other_noise=other_noise)
-        if hasattr(estimator, "best_estimator_"):
-            text = "it is a search: use its `best_estimator_`"
-        elif hasattr(estimator, "steps"):
-            text = (
-                "it is a pipeline: use its last step, `pipeline[-1]`, with samples as "
-                "`pipeline[:-1].transform` returns them"
-            )
+        text = why_no_process(estimator) or text
         owner = type(estimator).__name__
         if text:
             raise ValueError(f"{owner} cannot answer `{question}`: {text}.")
@@ -129,6 +121,21 @@ class Asked:
             self.process, new, resources, question
         )
         return found
+
+
+def why_no_process(estimator: Any) -> str:
+    """Return why an estimator has no process of its own; empty if it may have one."""
+    if hasattr(estimator, "best_estimator_"):
+        return "it is a search: use its `best_estimator_`"
+    if hasattr(estimator, "steps"):
+        return (
+            "it is a pipeline: use its last step, `pipeline[-1]`, with samples as "
+            "`pipeline[:-1].transform` returns them"
+        )
+    process = getattr(estimator, "_process", None)
+    if getattr(getattr(process, "basis", None), "gives_means", False):
+        return NOT_KEPT.format("the factor of its matrix").rstrip(".")
+    return ""
 
 
 def low_noise(asked: Asked, noise: float) -> Asked:

@@ -10,6 +10,7 @@ from skconvgp.linalg import (
     cholesky_inverse_diag,
     cholesky_logdet,
     cholesky_product,
+    cholesky_rows,
     cholesky_solve,
     half_solve,
     shifted_cholesky_,
@@ -82,3 +83,7 @@ class Cholesky(Part):
     def product(self, state: CholeskyState) -> Tensor:
         """Return M (n, n), with the jitter that had to be added."""
         return cholesky_product(state.factor)
+
+    def rows(self, state: CholeskyState, rows: slice) -> Tensor:
+        """Return rows (b, m) of M up to its diagonal, where m is their end."""
+        return cholesky_rows(state.factor, rows)

@@ -68,6 +68,7 @@ EXEMPT = {
     "Span": "a value that calibrations hold",
     "Sites": "a value that likelihoods return",
     "Targets": "a value that likelihoods return",
+    "Audit": "a value that `audit` returns",
     "PatchContrast": "a setting of PatchKernel, which its name stands for",
     "PatchWhitening": "a setting of PatchKernel, which its name stands for",
     "fetch_cifar10": "reads files",
@@ -405,6 +406,14 @@ def _of_questions(
     return [np.asarray(ask(cls(CONV).fit(X[:-6], y[:-6]), X[-6:]))]
 
 
+def _of_audit() -> list[np.ndarray]:
+    """Return the findings in a training set."""
+    X, y = digits(N)
+    found = questions.audit(sk.ConvNetGPClassifier(CONV).fit(X, y % 3))
+    names = ("wrong_labels", "near_copies", "outliers", "confused_classes")
+    return [np.asarray(getattr(found, name)) for name in names]
+
+
 def _of_robustness() -> list[np.ndarray]:
     """Return what an attack does to a process."""
     X, y = digits(N)
@@ -429,6 +438,7 @@ FUNCTIONS: dict[str, Callable[[], object]] = {
         _of_questions, questions.prediction_interval, is_label=False
     ),
     "novelty": partial(_of_questions, questions.novelty),
+    "audit": _of_audit,
     **{
         name: partial(getattr(metrics, name), LABELS, PROBABILITIES)
         for name in (

@@ -5,7 +5,12 @@ import pytest
 from sklearn.base import is_classifier, is_regressor
 
 from skconvgp import ImageClassifier
-from skconvgp.questions import novelty, prediction_interval, prediction_set
+from skconvgp.questions import (
+    audit,
+    novelty,
+    prediction_interval,
+    prediction_set,
+)
 from tests.helpers.public import CASES, PATCHES, fitted_and_results
 
 # Those with a factor, unless their settings are among the others.
@@ -26,6 +31,16 @@ REFUSING = (
 WHOLE = ("completion=CoarseKernel()", "completion=RandomFeatures")
 # Whose factor gives no other one, and whose noise is of several kinds.
 NO_NOVELTY = ("solver=RefinedCholesky", "variance='fitc'")
+# What keeps neither a factor, nor features, nor all samples.
+NOT_COMPARED = (
+    "completion=Nystrom",
+    "completion=EnsembleNystrom",
+    "completion=NearestNeighbors",
+    "KernelEnsemble",
+    "likelihood=Softmax",
+    "likelihood=RobustMax",
+    "likelihood=Bernoulli",
+)
 FITTED = [case for case in CASES if hasattr(case.estimator, "predict")]
 ignored = pytest.mark.filterwarnings(
     "ignore:Every set", "ignore:Intervals are", "ignore::UserWarning"
@@ -62,9 +77,25 @@ def test_each_class_answers_or_refuses(case):
         assert ": use " in str(told.value) or ": fit with " in str(told.value)
 
 
+@pytest.mark.parametrize("case", FITTED, ids=lambda case: case.name)
+def test_each_class_with_left_out_predictions_is_audited(case):
+    fitted, _ = fitted_and_results(case)
+    if not hasattr(fitted, "loo_predict"):
+        owner = type(case.estimator).__name__
+        with pytest.raises(ValueError, match=f"{owner} cannot answer `audit`: .*: use"):
+            audit(fitted)
+        return
+    found = audit(fitted)
+    assert 0 < found.n_samples <= len(case.data()[0])
+    for name in ("near_copies", "outliers"):
+        assert (getattr(found, name) is None) == (name in found.unanswered)
+    is_unknown = any(setting in case.name for setting in NOT_COMPARED)
+    assert (found.near_copies is None) == is_unknown
+
+
 def test_models_for_prediction_name_the_estimator_that_they_were_made_from():
     X, y, new = CASES[0].data()
     fitted = ImageClassifier([PATCHES], random_state=0).fit(X, y)
-    for question in (prediction_set, novelty):
+    for question in (prediction_set, novelty, lambda gp, new: audit(gp)):
         with pytest.raises(ValueError, match="use the estimator that it was made from"):
             question(fitted.for_prediction(), new)

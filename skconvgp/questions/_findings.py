@@ -1,0 +1,152 @@
+"""What left-out predictions say of training samples: columns of findings."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skconvgp._typing import FloatArray
+
+__all__ = [
+    "Columns",
+    "confused_classes",
+    "far_targets",
+    "outliers",
+    "small_classes",
+    "wrong_labels",
+]
+
+Columns: TypeAlias = dict[str, NDArray[Any]]
+# A sample is strange at so many robust deviations: Iglewicz and Hoaglin, 1993.
+STRANGE = 3.5
+TO_DEVIATION = 1.4826  # of the median absolute deviation of normal numbers
+ROUNDING = 1e-9  # of logarithms of variances, and of probabilities
+# A set of 90 % of `prediction_set(by_class=True)` takes so many samples of a class.
+FEWEST = 9
+
+
+def wrong_labels(
+    labels: NDArray[Any],
+    codes: NDArray[np.intp],
+    proba: FloatArray,
+    weights: FloatArray,
+    is_judged: NDArray[np.bool_],
+) -> Columns:
+    """Return samples whose label is likely wrong, the least probable label first.
+
+    The rule is that of Northcutt, Jiang and Chuang, 2021: a sample is counted for the
+    most probable of the classes whose probability is no less than its mean over the
+    samples with this label. It is told if that is another class than its own, and the
+    most probable one is, too. Probabilities are (n, k), left out, and NaN for samples
+    that are not known; only those that are judged (n,) are told.
+    """
+    is_known = np.isfinite(proba).all(1)
+    own, best = _own(proba, codes), _largest(proba)
+    thresholds = np.full(len(labels), np.inf)
+    for code in range(len(labels)):
+        of_class = is_known & (codes == code)
+        if of_class.any():
+            thresholds[code] = np.average(own[of_class], weights=weights[of_class])
+    confident = np.where(proba >= thresholds - ROUNDING, proba, -1.0)
+    counted = np.where(confident.max(1) > 0.0, confident.argmax(1), codes)
+    is_told = is_known & is_judged & (counted != codes) & (best != codes)
+    index = np.flatnonzero(is_told)
+    index = index[np.argsort(own[index], kind="stable")]
+    return {
+        "index": index,
+        "label": labels[codes[index]],
+        "proposal": labels[best[index]],
+        "probability": own[index],
+        "proposal_probability": proba[index, best[index]],
+    }
+
+
+def confused_classes(
+    labels: NDArray[Any], codes: NDArray[np.intp], proba: FloatArray
+) -> Columns:
+    """Return pairs of classes of which one is taken for the other, most often first.
+
+    `index` is the sample that is taken most clearly.
+    """
+    k, best = len(labels), _largest(proba)
+    wrong = np.flatnonzero(np.isfinite(proba).all(1) & (best != codes))
+    clearness = proba[wrong, best[wrong]] - proba[wrong, codes[wrong]]
+    wrong = wrong[np.argsort(-clearness, kind="stable")]
+    pairs, first, counts = np.unique(
+        codes[wrong] * k + best[wrong], return_index=True, return_counts=True
+    )
+    order = np.argsort(-counts, kind="stable")
+    pairs, first, counts = pairs[order], first[order], counts[order]
+    sizes = np.bincount(codes, minlength=k)
+    return {
+        "index": wrong[first],
+        "label": labels[pairs // k],
+        "proposal": labels[pairs % k],
+        "count": counts,
+        "share": counts / sizes[pairs // k],
+    }
+
+
+def small_classes(
+    labels: NDArray[Any], codes: NDArray[np.intp], units: FloatArray
+) -> Columns:
+    """Return classes of few units (k,), the smallest first, with their first sample."""
+    few = np.flatnonzero(units < FEWEST)
+    few = few[np.argsort(units[few], kind="stable")]
+    return {
+        "index": np.array([np.flatnonzero(codes == code)[0] for code in few], np.intp),
+        "label": labels[few],
+        "count": units[few].round().astype(np.intp),
+    }
+
+
+def outliers(
+    var: FloatArray, kinds: NDArray[np.intp], is_scored: NDArray[np.bool_]
+) -> Columns:
+    """Return samples of large left-out variances (n,) for their kind, largest first.
+
+    The score is the distance of the logarithm from the median of the kind, in robust
+    deviations, which are common to all kinds. Only samples that are scored (n,), of
+    known variances, count.
+    """
+    scored = np.flatnonzero(is_scored & (var > 0.0))
+    log_var, own = np.log(var[scored]), kinds[scored]
+    for kind in np.unique(own):
+        log_var[own == kind] -= np.median(log_var[own == kind])
+    spread = TO_DEVIATION * np.median(np.abs(log_var)) if len(scored) else 0.0
+    score = log_var / max(spread, ROUNDING)
+    order = np.argsort(-score, kind="stable")
+    order = order[score[order] > STRANGE]
+    return {"index": scored[order], "score": score[order]}
+
+
+def far_targets(
+    targets: FloatArray, mean: FloatArray, std: FloatArray, *, has_outputs: bool
+) -> Columns:
+    """Return targets (n, k) far from left-out means, in deviations, farthest first."""
+    score = (targets - mean) / std
+    size = np.where(np.isfinite(score), np.abs(score), 0.0)
+    index, output = np.nonzero(size > STRANGE)
+    order = np.argsort(-size[index, output], kind="stable")
+    at = index[order], output[order]
+    return {
+        "index": at[0],
+        **({"output": at[1]} if has_outputs else {}),
+        "target": targets[at],
+        "proposal": mean[at],
+        "score": score[at],
+    }
+
+
+def _own(proba: FloatArray, codes: NDArray[np.intp]) -> FloatArray:
+    """Return the probability (n,) of the own class."""
+    own: FloatArray = np.take_along_axis(proba, codes[:, None], axis=1)[:, 0]
+    return own
+
+
+def _largest(proba: FloatArray) -> NDArray[np.intp]:
+    """Return the most probable class (n,); any for samples that are not known."""
+    largest: NDArray[np.intp] = np.nan_to_num(proba, nan=-1.0).argmax(1)
+    return largest

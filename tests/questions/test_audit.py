@@ -1,0 +1,374 @@
+"""The audit of a training set, against formulas word for word."""
+
+import itertools
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from skconvgp import (
+    BayesianNetworkClassifier,
+    ConvNetGPClassifier,
+    ConvNetGPRegressor,
+    ImageClassifier,
+    KernelEnsembleClassifier,
+    NystromCompletedGP,
+    PatchGPClassifier,
+    gram_matrix,
+)
+from skconvgp.completion import NearestNeighbors
+from skconvgp.kernels import PatchKernel, rbf
+from skconvgp.questions import audit
+from skconvgp.solvers import Cholesky, ConjugateGradient, RefinedCholesky
+from tests.helpers.conformal import all_left_out, count_factors
+from tests.helpers.estimators import blobs, digits
+
+NOISE = 0.1
+
+
+def column(found, finding, name):
+    return [one[name] for one in found.records(finding)]
+
+
+def confident(labels, proba):
+    """Return which samples confident learning tells, and how probable their label is.
+
+    Northcutt et al., 2021, section 3.1, in loops.
+    """
+    n, k = proba.shape
+    means = [
+        np.mean([proba[i, c] for i in range(n) if labels[i] == c]) for c in range(k)
+    ]
+    told = []
+    for i in range(n):
+        enough = [c for c in range(k) if proba[i, c] >= means[c]]
+        if not enough:
+            continue
+        counted = max(enough, key=lambda c: proba[i, c])
+        if counted != labels[i] and proba[i].argmax() != labels[i]:
+            told.append((proba[i, labels[i]], i))
+    return [i for _, i in sorted(told)]
+
+
+def pairs_of(gram, kinds, near, apart=None):
+    """Return near copies as (index, other): in loops, by 1 less the correlation."""
+    n = len(gram)
+    std = np.sqrt(np.diag(gram))
+    distance = 1.0 - gram / np.outer(std, std)
+    usual = np.median([distance[i, j] for i in range(n) for j in range(i)])
+    found = {}
+    for i in range(n):
+        for is_kind in (True, False):
+            before = [
+                j
+                for j in range(i)
+                if (kinds[i] == kinds[j]) == is_kind
+                and not (apart is not None and apart[i] == apart[j])
+            ]
+            if before:
+                j = min(before, key=lambda j: distance[i, j])
+                if distance[i, j] < near * usual:
+                    found[i, j] = distance[i, j] / usual
+    return found
+
+
+def wrong_blobs(n=80, n_wrong=6):
+    X, y = blobs(n)
+    y[:n_wrong] = (y[:n_wrong] + 1) % 3
+    return X, y
+
+
+@pytest.mark.parametrize("names", [np.arange(3), np.array(["x", "y", "z"])])
+def test_wrong_labels_are_those_of_confident_learning(names):
+    X, y = wrong_blobs()
+    gp = ConvNetGPClassifier(rbf(1.0)).fit(X, names[y])
+    found, proba = audit(gp), gp.loo_predict_proba()
+    expected = confident(y, proba)
+    assert 3 < len(expected) < 40
+    assert column(found, "wrong_labels", "index") == expected
+    for one in found.records("wrong_labels"):
+        of_sample = proba[one["index"]]
+        assert one["label"] == names[y[one["index"]]]
+        assert one["proposal"] == names[of_sample.argmax()]
+        assert one["proposal_probability"] == of_sample.max()
+        assert one["probability"] == of_sample[y[one["index"]]]
+
+
+def test_changed_labels_of_digits_are_found():
+    X, y = digits(200)
+    rng = np.random.default_rng(0)
+    changed = rng.choice(200, 10, replace=False)
+    y[changed] = (y[changed] + rng.integers(1, 10, 10)) % 10
+    first = column(
+        audit(ImageClassifier(random_state=0).fit(X, y)), "wrong_labels", "index"
+    )
+    assert len(set(first[:10]) & set(changed)) >= 8
+
+
+def test_a_weight_is_a_number_of_copies():
+    """Copies are left out with their sample; thresholds count each of them."""
+    X, y = wrong_blobs(60)
+    weights = np.arange(60) % 3 + 1.0
+    weights[4] = 0.0
+    given = ConvNetGPClassifier(rbf(1.0), noise_variance=NOISE)
+    found = audit(given.fit(X, y, sample_weight=weights))
+    again = np.repeat(np.arange(60), weights.astype(int))
+    copied = audit(given.fit(X[again], y[again]))
+    assert found.n_samples == 59
+    of_copies = dict.fromkeys(again[column(copied, "wrong_labels", "index")].tolist())
+    assert column(found, "wrong_labels", "index") == list(of_copies)
+    assert len(of_copies) > 3
+
+
+@pytest.mark.parametrize("solver", [Cholesky(), RefinedCholesky(), ConjugateGradient()])
+def test_near_copies_are_all_pairs_below_a_distance(solver):
+    X, y = blobs(60)
+    X[50], X[51], X[52] = X[3], X[4] + 1e-4, X[50]
+    y[50], y[52], y[51] = y[3], y[3] + 1, y[4]
+    y %= 3
+    gp = ConvNetGPClassifier(rbf(1.0), noise_variance=NOISE, solver=solver)
+    gp.fit(X, y)
+    found = audit(gp, near=0.02)
+    expected = pairs_of(gram_matrix(gp.kernel_, X), y, 0.02)
+    assert len(expected) > 6
+    pairs = list(
+        zip(*(column(found, "near_copies", n) for n in ("index", "other")), strict=True)
+    )
+    assert set(pairs) == set(expected)
+    distances = column(found, "near_copies", "distance")
+    assert distances == sorted(distances)
+    # The median of an even number of distances is the lower one of two.
+    np.testing.assert_allclose(
+        distances, [expected[pair] for pair in pairs], rtol=1e-2, atol=1e-6
+    )
+    labels = [y[[i, j]].tolist() for i, j in pairs]
+    told = [column(found, "near_copies", n) for n in ("label", "other_label")]
+    assert [list(two) for two in zip(*told, strict=True)] == labels
+    assert found.n_compared == found.n_samples == 60
+    assert {(50, 3), (52, 3)} <= set(pairs)
+
+
+def test_a_given_matrix_and_its_kernel_have_the_same_findings():
+    X, y = wrong_blobs(60)
+    X[50], X[20] = X[51] + 1e-4, 20.0
+    gp = ConvNetGPClassifier(rbf(1.0), noise_variance=NOISE).fit(X, y)
+    given = ConvNetGPClassifier("precomputed", noise_variance=NOISE)
+    given.fit(gram_matrix(gp.kernel_, X), y)
+    one, other = audit(gp), audit(given)
+    for name in ("outliers", "near_copies"):
+        assert column(one, name, "index") == column(other, name, "index")
+    assert column(one, "near_copies", "index")[0] == 51
+    assert column(one, "outliers", "index")[0] == 20
+
+
+@pytest.mark.parametrize("has_features", [False, True])
+def test_samples_of_a_group_are_no_near_copies_unless_they_are_equal(has_features):
+    X, y = blobs(40)
+    X[20:30] = X[:10] + 1e-4
+    X[39] = X[38]
+    groups = np.arange(40)
+    groups[20:30] = groups[:10]
+    gp = ConvNetGPClassifier(rbf(1.0), noise_variance=NOISE)
+    if has_features:
+        gp = NystromCompletedGP(rbf(1.0), n_landmarks=30, random_state=0)
+    assert len(audit(gp.fit(X, y)).near_copies) >= 11
+    found = audit(gp.fit(X, y, groups=groups)).records("near_copies")
+    assert [(one["index"], one["other"]) for one in found] == [(39, 38)]
+
+
+def test_features_compare_the_samples_that_they_are_kept_of():
+    X, y = blobs(700)
+    X[600:] = X[:100] + 1e-5
+    gp = NystromCompletedGP(rbf(1.0), n_landmarks=60, random_state=0).fit(X, y)
+    found = audit(gp, near=1e-6)
+    assert found.n_compared == 500
+    assert f"among {found.n_compared} of the samples" in str(found)
+    pairs = {(one["index"], one["other"]) for one in found.records("near_copies")}
+    assert 20 < len(pairs) <= 100
+    assert all(i - j == 600 for i, j in pairs)
+
+
+def test_copies_of_images_are_found_by_patches():
+    X, y = digits(60)
+    X[50] = X[3]
+    kernel = PatchKernel(rbf(1.0), patch_size=3)
+    gp = PatchGPClassifier(kernel, n_inducing=12, random_state=0).fit(X, y)
+    found = audit(gp).records("near_copies")
+    assert [(one["index"], one["other"]) for one in found] == [(50, 3)]
+
+
+def test_outliers_have_large_left_out_variances_for_their_class():
+    X, y = blobs(90)
+    X[7], X[50] = [30.0, 30.0], [-9.0, 9.0]
+    gp = ConvNetGPClassifier(rbf(2.0), noise_variance=NOISE).fit(X, y)
+    gram = gram_matrix(gp.kernel_, X)
+    _, var = all_left_out(gram, np.full(90, NOISE), np.zeros((90, 1)), np.arange(90))
+    score = np.log(var)
+    for code in range(3):
+        score[y == code] -= np.median(score[y == code])
+    score /= 1.4826 * np.median(np.abs(score))
+    expected = np.flatnonzero(score > 3.5)
+    found = audit(gp)
+    told = column(found, "outliers", "index")
+    assert set(told) == set(expected)
+    assert {7, 50} <= set(told)
+    np.testing.assert_allclose(column(found, "outliers", "score"), score[told])
+    assert column(found, "outliers", "label") == y[told].tolist()
+
+
+def test_landmarks_are_no_outliers():
+    X, y = blobs(90)
+    gp = NystromCompletedGP(rbf(0.3), n_landmarks=45, random_state=0).fit(X, y)
+    is_landmark = gp._training.are_landmarks
+    told = column(audit(gp), "outliers", "index")
+    assert not is_landmark[told].any()
+
+
+def test_confused_classes_are_counted():
+    X, y = blobs(90)
+    gp = ConvNetGPClassifier(rbf(1.0)).fit(X, y)
+    proba = gp.loo_predict_proba()
+    expected = {}
+    for own, other in itertools.permutations(range(3), 2):
+        those = (y == own) & (proba.argmax(1) == other)
+        if those.any():
+            clear = np.where(those, proba[:, other] - proba[:, own], -1.0).argmax()
+            expected[own, other] = int(those.sum()), int(clear)
+    records = audit(gp).records("confused_classes")
+    assert {
+        (one["label"], one["proposal"]): (one["count"], one["index"]) for one in records
+    } == expected
+    counts = [one["count"] for one in records]
+    assert counts == sorted(counts, reverse=True)
+    for one in records:
+        np.testing.assert_allclose(one["share"], one["count"] / 30)
+
+
+def test_small_classes_count_samples_that_are_left_out_by_themselves():
+    X, y = blobs(60)
+    y[:] = 0
+    y[10:18], y[20:32] = 1, 2
+    X[24:32] = X[20:24].repeat(2, axis=0)  # four different ones beside
+    y[59] = 3
+    gp = ConvNetGPClassifier(rbf(1.0)).fit(X, y)
+    found = audit(gp)
+    assert [
+        (one["label"], one["count"], one["index"])
+        for one in found.records("small_classes")
+    ] == [(3, 1, 59), (2, 4, 20), (1, 8, 10)]
+    # Nothing is known of a class without its only sample.
+    assert 59 not in column(found, "wrong_labels", "index")
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_targets_far_from_left_out_predictions_are_found(n_outputs):
+    X = np.linspace(0.0, 6.0, 60)[:, None]
+    y = np.sin(X) * np.arange(1.0, n_outputs + 1.0) + 2.0
+    y += 0.05 * np.random.default_rng(0).normal(size=y.shape)
+    y[17, -1] += 3.0
+    gp = ConvNetGPRegressor(rbf(1.0)).fit(X, y[:, 0] if n_outputs == 1 else y)
+    mean, std = (one.reshape(60, -1) for one in gp.loo_predict(return_std=True))
+    found = audit(gp)
+    score = (y - mean) / std
+    first = found.records("wrong_labels")[0]
+    assert first["index"] == 17
+    assert ("output" in first) == (n_outputs == 2)
+    assert first.get("output", 0) == n_outputs - 1
+    at = 17, n_outputs - 1
+    for name, value in (("target", y), ("proposal", mean), ("score", score)):
+        np.testing.assert_allclose(first[name], value[at])
+    assert len(found.wrong_labels) == (np.abs(score) > 3.5).sum()
+    assert not len(found.confused_classes)
+    assert not len(found.small_classes)
+
+
+def test_versions_of_regressors_have_outliers_and_copies():
+    X = np.linspace(0.0, 6.0, 60)[:, None]
+    X[30], X[40] = 40.0, X[41] + 1e-4
+    found = audit(ConvNetGPRegressor(rbf(1.0), noise_variance=NOISE).fit(X, X[:, 0]))
+    assert column(found, "outliers", "index")[0] == 30
+    near = found.records("near_copies")
+    assert [(one["index"], one["other"]) for one in near] == [(41, 40)]
+    assert "label" not in near[0]
+
+
+def test_ensembles_say_what_they_do_not_know():
+    X, y = wrong_blobs()
+    gp = KernelEnsembleClassifier([("a", rbf(1.0)), ("b", rbf(2.0))]).fit(X, y)
+    found = audit(gp)
+    assert column(found, "wrong_labels", "index") == confident(
+        y, gp.loo_predict_proba()
+    )
+    assert found.near_copies is None
+    assert found.outliers is None
+    assert found.records("outliers") == []
+    assert "ask one of `estimators_`" in found.unanswered["near_copies"]
+    assert "outliers          unknown: it is made of several models" in str(found)
+
+
+def test_neighbours_are_not_compared():
+    X, y = blobs(60)
+    gp = ConvNetGPClassifier(
+        rbf(1.0), completion=NearestNeighbors(8), noise_variance=NOISE
+    )
+    found = audit(gp.fit(X, y))
+    assert found.near_copies is None
+    assert "keeps no covariances" in found.unanswered["near_copies"]
+    assert found.outliers is not None
+
+
+def test_findings_are_frames_and_records_without_pandas(monkeypatch):
+    X, y = wrong_blobs()
+    gp = ConvNetGPClassifier(rbf(1.0)).fit(X, y)
+    found = audit(gp)
+    assert isinstance(found.wrong_labels, pd.DataFrame)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    records = audit(gp)
+    assert isinstance(records.wrong_labels, list)
+    for name in ("wrong_labels", "near_copies", "outliers", "confused_classes"):
+        assert records.records(name) == found.records(name)
+        assert getattr(records, name) == found.records(name)
+    assert str(records) == str(found)
+
+
+def test_nothing_is_factored(monkeypatch):
+    X, y = blobs(60)
+    gp = ConvNetGPClassifier(rbf(1.0)).fit(X, y)
+    counted = count_factors(monkeypatch)
+    audit(gp)
+    assert counted == []
+
+
+def test_one_sample_is_no_pair():
+    gp = ConvNetGPRegressor(rbf(1.0), noise_variance=NOISE, amplitude=1.0)
+    found = audit(gp.fit([[1.0]], [2.0]))
+    assert found.n_samples == 1
+    assert not len(found.near_copies)
+
+
+@pytest.mark.parametrize("near", [0.0, -1.0, 2.0, "near", None])
+def test_distances_are_shares(near):
+    gp = ConvNetGPClassifier(rbf(1.0)).fit(*blobs(20))
+    with pytest.raises(ValueError, match="'near' parameter of audit must be"):
+        audit(gp, near)
+
+
+def test_who_cannot_answer_says_what_to_use():
+    X, y = blobs(30)
+    gp = ConvNetGPClassifier(rbf(1.0))
+    with pytest.raises(NotFittedError):
+        audit(gp)
+    search = GridSearchCV(gp, {"noise_variance": [0.1, 1.0]}, cv=2).fit(X, y)
+    with pytest.raises(ValueError, match=r"`audit`: .* use its `best_estimator_`"):
+        audit(search)
+    pipeline = make_pipeline(FunctionTransformer(), gp).fit(X, y)
+    with pytest.raises(ValueError, match=r"`audit`: .* use its last step"):
+        audit(pipeline)
+    network = BayesianNetworkClassifier(n_draws=2, max_iter=2, random_state=0)
+    with pytest.raises(ValueError, match=r"no left-out predictions: use a ConvNetGP"):
+        audit(network.fit(X, y))
