@@ -101,7 +101,8 @@ PUBLIC_NAMES = {
         brier_decomposition expected_calibration_error gaussian_wasserstein
         interval_coverage interval_width negative_log_predictive_density
         reliability_table robustness_curve split_rhat""",
-    "skconvgp.questions": "Audit audit novelty prediction_interval prediction_set",
+    "skconvgp.questions": """Audit attribution audit novelty prediction_interval
+        prediction_set representer_points""",
     "skconvgp.solvers": """Cholesky CholeskyState ConjugateGradient
         ConjugateGradientState Lsqr Part RefinedCholesky RefinedCholeskyState
         Solution""",

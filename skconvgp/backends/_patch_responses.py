@@ -59,6 +59,29 @@ class Responses:
             found.append(torch.einsum("ky,nylm->nklm", rows, torch.cat(sums, 1)))
         return torch.cat(found)
 
+    def by_position(
+        self,
+        patches: Tensor,
+        weights: Tensor,
+        rows: Tensor,
+        columns: Tensor,
+        factors: Tensor,
+    ) -> Tensor:
+        """Return what each patch adds (n, y, x) to the weighted sum of `pooled`.
+
+        The weights of that sum are `factors` (k, l, m), in whose precision terms are
+        added up; the others are those of `pooled`.
+        """
+        found = []
+        for images in self._images_at_once(patches):
+            terms = []
+            for part, own in self._rows_at_once(images):
+                at = torch.einsum("ky,lx,klm->yxm", rows[:, part], columns, factors)
+                at *= weights[part, :, None]
+                terms.append(torch.einsum("nyxm,yxm->nyx", self.full(own).to(at), at))
+            found.append(torch.cat(terms, 1))
+        return torch.cat(found)
+
     def full(self, patches: Tensor) -> Tensor:
         """Return the responses (n, y, x, m) of patches (n, y, x, c, h, w)."""
         if self.is_fused(patches):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -14,6 +15,8 @@ __all__ = ["PixelMap"]
 
 class PixelMap(ABC):
     """A map that holds little more than the pixels of an image."""
+
+    moves_pixels: ClassVar[bool] = False  # whether contents move to other positions
 
     def n_values(self, image_shape: ImageShape) -> int:
         """Return how many numbers are held at once for an image."""

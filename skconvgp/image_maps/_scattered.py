@@ -57,6 +57,14 @@ class ScatteredView:
     # Whether the values of each position are divided by their length.
     has_unit_length: bool
 
+    @property
+    def cell(self) -> int:
+        """Side of the pixels that a position stands for; 0 if pixels were moved."""
+        first = self.source.first
+        if first is not None and first.moves_pixels:
+            return 0
+        return int(2**self.source.scattering.n_scales)
+
     def __call__(self, images: Tensor) -> Tensor:
         """Return images (n, k, h', w') as the view shows images (n, c, h, w)."""
         return self.project(self.source(images))

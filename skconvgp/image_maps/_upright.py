@@ -6,6 +6,7 @@ The formulas: docs/maths.rst, "Upright images".
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -27,6 +28,8 @@ class Upright(PixelMap):
     The mass of a pixel is its distance from the median of its channel in this image, so
     that dark shapes on bright ground are as bright ones on dark ground.
     """
+
+    moves_pixels: ClassVar[bool] = True
 
     @classmethod
     def fit(cls, blocks: ImageBlocks) -> Upright:  # noqa: ARG003  (nothing is fitted)

@@ -95,6 +95,7 @@ from skconvgp.processes.basis._parts import KernelPart, MirroredPart
 from skconvgp.processes.basis._parts_basis import PartsBasis
 from skconvgp.processes.basis._patch_basis import PatchBasis
 from skconvgp.processes.basis._patch_part import PatchPart
+from skconvgp.processes.basis._places import folded_of, has_places, place_maps
 from skconvgp.processes.basis._plain import (
     KernelBasis,
     MatrixBasis,
@@ -146,6 +147,11 @@ from skconvgp.processes.posterior._neighbors import (
 )
 from skconvgp.processes.posterior._one_more import Question, Scored
 from skconvgp.processes.posterior._posterior import Draws
+from skconvgp.processes.posterior._representers import (
+    is_expansion,
+    representer_samples,
+    representer_values,
+)
 from skconvgp.processes.posterior._shared import Leaving
 from skconvgp.processes.posterior._solved import Solved, SolvedLeftOut
 
@@ -263,18 +269,24 @@ __all__ = [
     "extend_process",
     "flops_of_choice",
     "fold",
+    "folded_of",
     "for_prediction",
+    "has_places",
     "in_precision",
+    "is_expansion",
     "iterative_route",
     "judged_images",
     "knows_class",
     "left_out_neighborhoods",
     "missing_memory",
     "place_locations",
+    "place_maps",
     "placement_of_fit",
     "plan_landmarks",
     "plan_patches",
     "prepare_fit",
+    "representer_samples",
+    "representer_values",
     "require_added_noise",
     "require_columns",
     "require_common_noise",

@@ -16,7 +16,15 @@ from skconvgp.estimators._series import warn_of_basis
 from skconvgp.metrics._predictive import half_width
 from skconvgp.processes import NOT_KEPT, NewRows, Question, Scored
 
-__all__ = ["Asked", "alpha_of", "check_flag", "low_noise", "why_no_process"]
+__all__ = [
+    "Asked",
+    "alpha_of",
+    "check_flag",
+    "low_noise",
+    "refuse",
+    "why_no_process",
+    "why_wrapped",
+]
 
 NO_FACTOR = (
     "it keeps no factor that takes one more sample, and left-out predictions of others "
@@ -36,12 +44,19 @@ class Asked:
 
     @classmethod
     def of(
-        cls, estimator: Any, question: str, instead: str, *, other_noise: bool = False
+        cls,
+        estimator: Any,
+        question: str,
+        instead: str,
+        *,
+        other_noise: bool = False,
+        compares: bool = True,
     ) -> Self:
         """Return an estimator that a question, a name of a function, is asked of.
 
         `instead` says which estimators can answer if this one cannot. `other_noise`
-        says whether the question needs `low_noise`.
+        says whether the question needs `low_noise`, and `compares` whether it compares
+        new samples with those of the fit.
         """
         process = getattr(estimator, "_process", None)
         left_out = getattr(process, "left_out", None)
@@ -49,17 +64,15 @@ class Asked:
         text = NO_FACTOR.format(instead=instead)
         if why is not None:
             text = why(process, other_noise=other_noise)
-        text = why_no_process(estimator) or text
-        owner = type(estimator).__name__
-        if text:
-            raise ValueError(f"{owner} cannot answer `{question}`: {text}.")
+        refuse(estimator, question, why_no_process(estimator) or text)
         asked = cls(estimator, _kept(estimator, process, None))
-        if not len(asked.scored.samples):
-            raise ValueError(
-                f"{owner} cannot answer `{question}`: all of its training samples that "
-                "it keeps were selected as landmarks, or are of the groups of these, "
-                "which new samples are not: fit with fewer landmarks, or with "
-                "completion=None."
+        if compares and not len(asked.scored.samples):
+            refuse(
+                estimator,
+                question,
+                "all of its training samples that it keeps were selected as landmarks, "
+                "or are of the groups of these, which new samples are not: fit with "
+                "fewer landmarks, or with completion=None",
             )
         return asked
 
@@ -123,8 +136,8 @@ class Asked:
         return found
 
 
-def why_no_process(estimator: Any) -> str:
-    """Return why an estimator has no process of its own; empty if it may have one."""
+def why_wrapped(estimator: Any) -> str:
+    """Return which estimator to ask instead of one around it; empty if it is none."""
     if hasattr(estimator, "best_estimator_"):
         return "it is a search: use its `best_estimator_`"
     if hasattr(estimator, "steps"):
@@ -132,10 +145,25 @@ def why_no_process(estimator: Any) -> str:
             "it is a pipeline: use its last step, `pipeline[-1]`, with samples as "
             "`pipeline[:-1].transform` returns them"
         )
+    return ""
+
+
+def why_no_process(estimator: Any) -> str:
+    """Return why an estimator has no process of its own; empty if it may have one."""
+    wrapped = why_wrapped(estimator)
+    if wrapped:
+        return wrapped
     process = getattr(estimator, "_process", None)
     if getattr(getattr(process, "basis", None), "gives_means", False):
         return NOT_KEPT.format("the factor of its matrix").rstrip(".")
     return ""
+
+
+def refuse(estimator: Any, question: str, why: str) -> None:
+    """Raise that an estimator has no answer, if there is a reason."""
+    if why:
+        owner = type(estimator).__name__
+        raise ValueError(f"{owner} cannot answer `{question}`: {why}.")
 
 
 def low_noise(asked: Asked, noise: float) -> Asked:

@@ -439,6 +439,8 @@ FUNCTIONS: dict[str, Callable[[], object]] = {
     ),
     "novelty": partial(_of_questions, questions.novelty),
     "audit": _of_audit,
+    "attribution": partial(_of_questions, questions.attribution),
+    "representer_points": lambda: list(_of_questions(questions.representer_points)),
     **{
         name: partial(getattr(metrics, name), LABELS, PROBABILITIES)
         for name in (

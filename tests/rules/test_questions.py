@@ -6,10 +6,12 @@ from sklearn.base import is_classifier, is_regressor
 
 from skconvgp import ImageClassifier
 from skconvgp.questions import (
+    attribution,
     audit,
     novelty,
     prediction_interval,
     prediction_set,
+    representer_points,
 )
 from tests.helpers.public import CASES, PATCHES, fitted_and_results
 
@@ -91,6 +93,58 @@ def test_each_class_with_left_out_predictions_is_audited(case):
         assert (getattr(found, name) is None) == (name in found.unanswered)
     is_unknown = any(setting in case.name for setting in NOT_COMPARED)
     assert (found.near_copies is None) == is_unknown
+
+
+# Without derivatives of one sum for all samples.
+NO_SLOPES = ("BayesianNetwork", "KernelEnsemble")
+# Without coefficients of samples, and without features of them.
+NO_POINTS = (
+    *NO_SLOPES,
+    "completion=EnsembleNystrom",
+    "completion=IterativeSVD",
+    "completion=MatrixFactorization",
+    "completion=Nystrom",
+    "completion=SoftImpute",
+    "likelihood=Softmax",
+    "likelihood=RobustMax",
+    "likelihood=Bernoulli",
+)
+
+
+@ignored
+@pytest.mark.parametrize("case", FITTED, ids=lambda case: case.name)
+def test_each_class_has_maps_or_says_how(case):
+    fitted, _ = fitted_and_results(case)
+    new, owner = case.data()[2], type(case.estimator).__name__
+    if any(one in case.name for one in (*NO_SLOPES, "NearestNeighbors")):
+        told = f"{owner} cannot answer `attribution`: .*: use method='occlusion'"
+        with pytest.raises(ValueError, match=told):
+            attribution(fitted, new)
+        maps = attribution(fitted, new, method="occlusion", window=4)
+    else:
+        maps = attribution(fitted, new)
+    assert maps.shape == (len(new), 8, 8)
+    assert np.isfinite(maps).all()
+    assert maps.any()
+
+
+@ignored
+@pytest.mark.parametrize("case", FITTED, ids=lambda case: case.name)
+def test_each_class_has_representer_points_or_says_who_has(case):
+    fitted, _ = fitted_and_results(case)
+    new, owner = case.data()[2], type(case.estimator).__name__
+    if any(one in case.name for one in (*NO_POINTS, "NearestNeighbors")):
+        told = f"{owner} cannot answer `representer_points`: .*: (use|fit with) "
+        with pytest.raises(ValueError, match=told):
+            representer_points(fitted, new)
+        return
+    indices, values = representer_points(fitted, new)
+    assert indices.shape == values.shape == (len(new), 2, 5)
+    assert values.any()
+    everything = representer_points(fitted, new, 0, n_points=24)[1].sum((1, 2))
+    offset = fitted.latent_offset_[0] if is_classifier(fitted) else fitted.y_mean_[0]
+    latent = fitted.predict_latent(new).reshape(len(new), -1)[:, 0] - offset
+    np.testing.assert_allclose(everything, latent, rtol=1e-4, atol=1e-4)
 
 
 def test_models_for_prediction_name_the_estimator_that_they_were_made_from():

@@ -316,7 +316,7 @@ class FoldedBasis(Basis):
         """Yield means (b, k) of new images, and zeros."""
         show, quiet = run.progress(FEATURES, unit=IMAGES), run.quiet()
         show(0, len(new))
-        for block in slices(len(new), self._at_once):
+        for block in slices(len(new), self.at_once):
             sight = Sight(self.images.images(new.rows[block]))
             of_parts = [part.means(sight, quiet) for part in self.parts]
             mean = torch.stack(of_parts).sum(0)
@@ -332,7 +332,7 @@ class FoldedBasis(Basis):
         raise ValueError(NOT_KEPT.format("derivatives"))
 
     @property
-    def _at_once(self) -> int:
+    def at_once(self) -> int:
         """Number of images that are looked at at once."""
         shape = self.images.map_shape
         shown = max(1, *(shared_values(part.view, shape) for part in self.parts))

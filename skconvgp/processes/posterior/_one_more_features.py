@@ -101,7 +101,7 @@ class AsksFeatures:
             reservoir = replace(growth.reservoir, rows=freeze(rows))
             if growth.sums is None:
                 return Growth(reservoir, coefficients=growth.coefficients)
-            factor = _posterior(process, device).factor
+            factor = double_posterior(process, device).factor
             response = thaw(growth.sums, device).response.to(factor)
             mean = cholesky_solve(factor, response)
             return Growth(reservoir, coefficients=to_numpy(mean))
@@ -110,7 +110,7 @@ class AsksFeatures:
 
     def scored(self, process: Process) -> Scored:
         """Return the samples that a new one is compared with."""
-        rows = _rows_of(process)
+        rows = kept_features(process)
         return Scored(rows.samples, rows.of, rows.units, len(rows.features))
 
     def ask(
@@ -128,8 +128,8 @@ class AsksFeatures:
             run = run_beside(resources, placement, needed)
             device = placement.device
             rows, posterior = (
-                thaw(_rows_of(process), device),
-                _posterior(process, device),
+                thaw(kept_features(process), device),
+                double_posterior(process, device),
             )
             lift_map = process.state.lift_map
             if lift_map is not None:
@@ -171,7 +171,7 @@ class AsksFeatures:
         model, needed = process.model, frozen_bytes(process.state)
 
         def solved_at(placement: Placement) -> tuple[Any, FloatArray, FloatArray]:
-            known = _posterior(process, placement.device)
+            known = double_posterior(process, placement.device)
             share = model.noise / noise
             moment, response = (one * share for one in known.sums())
             nothing = moment.new_zeros(())
@@ -203,13 +203,13 @@ class AsksFeatures:
         )
 
 
-def _rows_of(process: Process) -> ScoredFeatures:
+def kept_features(process: Process) -> ScoredFeatures:
     growth: Any = process.growth
     rows: ScoredFeatures = growth.reservoir.rows
     return rows
 
 
-def _posterior(process: Process, device: torch.device) -> FeaturePosterior:
+def double_posterior(process: Process, device: torch.device) -> FeaturePosterior:
     """Return the posterior in double precision, whatever that of the fit is."""
     known = Shared.of_process(process, device).posterior
     factor, mean = (one.to(torch.float64) for one in (known.factor, known.mean))
