@@ -92,6 +92,7 @@ from skconvgp.inference._posterior import (
     posterior_mean,
     sample_gaussian,
 )
+from skconvgp.inference._queries import Pool, least_variance
 from skconvgp.inference._stacking import stacking_weights
 from skconvgp.inference._variational import (
     Coefficients,
@@ -130,6 +131,7 @@ __all__ = [
     "Mixture",
     "NaturalPosterior",
     "OneLatentState",
+    "Pool",
     "Ranks",
     "Sites",
     "SoftmaxState",
@@ -154,6 +156,7 @@ __all__ = [
     "label_counts",
     "laplace_matrices",
     "laplace_slopes",
+    "least_variance",
     "leave_one_out",
     "leave_one_out_laplace",
     "leave_one_unit_out",

@@ -4,6 +4,7 @@ from skconvgp.questions._attribution import attribution
 from skconvgp.questions._audit import Audit, audit
 from skconvgp.questions._intervals import prediction_interval
 from skconvgp.questions._novelty import novelty
+from skconvgp.questions._query import query
 from skconvgp.questions._representers import representer_points
 from skconvgp.questions._sets import prediction_set
 
@@ -14,5 +15,6 @@ __all__ = [
     "novelty",
     "prediction_interval",
     "prediction_set",
+    "query",
     "representer_points",
 ]

@@ -58,13 +58,8 @@ class Asked:
         says whether the question needs `low_noise`, and `compares` whether it compares
         new samples with those of the fit.
         """
-        process = getattr(estimator, "_process", None)
-        left_out = getattr(process, "left_out", None)
-        why = getattr(left_out, "why_no_more", None)
-        text = NO_FACTOR.format(instead=instead)
-        if why is not None:
-            text = why(process, other_noise=other_noise)
-        refuse(estimator, question, why_no_process(estimator) or text)
+        settings = {"other_noise": other_noise}
+        process = answering(estimator, question, instead, "why_no_more", **settings)
         asked = cls(estimator, _kept(estimator, process, None))
         if compares and not len(asked.scored.samples):
             refuse(
@@ -157,6 +152,23 @@ def why_no_process(estimator: Any) -> str:
     if getattr(getattr(process, "basis", None), "gives_means", False):
         return NOT_KEPT.format("the factor of its matrix").rstrip(".")
     return ""
+
+
+def answering(
+    estimator: Any, question: str, instead: str, name: str, **settings: Any
+) -> Any:
+    """Return the process of a fitted estimator that a question is asked of.
+
+    The method of a name returns what the process lacks, an empty text for nothing.
+    `instead` says which estimators can answer if there is no such method.
+    """
+    process = getattr(estimator, "_process", None)
+    why = getattr(getattr(process, "left_out", None), name, None)
+    text = NO_FACTOR.format(instead=instead)
+    if why is not None:
+        text = why(process, **settings)
+    refuse(estimator, question, why_no_process(estimator) or text)
+    return process
 
 
 def refuse(estimator: Any, question: str, why: str) -> None:

@@ -441,6 +441,7 @@ FUNCTIONS: dict[str, Callable[[], object]] = {
     "audit": _of_audit,
     "attribution": partial(_of_questions, questions.attribution),
     "representer_points": lambda: list(_of_questions(questions.representer_points)),
+    "query": partial(_of_questions, partial(questions.query, n=3)),
     **{
         name: partial(getattr(metrics, name), LABELS, PROBABILITIES)
         for name in (

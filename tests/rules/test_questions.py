@@ -1,5 +1,7 @@
 """Questions of each public class: an answer, or a refusal with the remedy."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from sklearn.base import is_classifier, is_regressor
@@ -11,6 +13,7 @@ from skconvgp.questions import (
     novelty,
     prediction_interval,
     prediction_set,
+    query,
     representer_points,
 )
 from tests.helpers.public import CASES, PATCHES, fitted_and_results
@@ -31,6 +34,16 @@ REFUSING = (
 )
 # One kernel for all pairs, and features that have nothing to do with samples.
 WHOLE = ("completion=CoarseKernel()", "completion=RandomFeatures")
+# And features of a completed matrix, of which only left-out samples are not kept.
+FACTORED = (
+    *WHOLE,
+    "completion=Nystrom",
+    "completion=EnsembleNystrom",
+    "completion=IterativeSVD",
+    "completion=SoftImpute",
+    "completion=MatrixFactorization",
+    "completion=SubsetOfData",
+)
 # Whose factor gives no other one, and whose noise is of several kinds.
 NO_NOVELTY = ("solver=RefinedCholesky", "variance='fitc'")
 # What keeps neither a factor, nor features, nor all samples.
@@ -54,7 +67,8 @@ def answers(case, question):
     if question is novelty and any(one in case.name for one in NO_NOVELTY):
         return False
     is_refused = any(setting in case.name for setting in REFUSING)
-    is_refused &= not any(setting in case.name for setting in WHOLE)
+    whole = FACTORED if question is query else WHOLE
+    is_refused &= not any(setting in case.name for setting in whole)
     return case.name.startswith(ANSWERING) and not is_refused
 
 
@@ -62,12 +76,13 @@ def answers(case, question):
 @pytest.mark.parametrize("case", FITTED, ids=lambda case: case.name)
 def test_each_class_answers_or_refuses(case):
     fitted, _ = fitted_and_results(case)
-    new, asked = case.data()[2], [novelty]
+    new, asked = case.data()[2], [novelty, query]
     asked += [prediction_set] if is_classifier(fitted) else []
     asked += [prediction_interval] if is_regressor(fitted) else []
     for question in asked:
+        settings = {"n": len(new)} if question is query else {}
         if answers(case, question):
-            found = question(fitted, new)
+            found = question(fitted, new, **settings)
             assert len(found) == len(new)
             assert not np.isnan(found).any()
             continue
@@ -75,7 +90,7 @@ def test_each_class_answers_or_refuses(case):
         with pytest.raises(
             ValueError, match=f"{owner} cannot answer `{name}`: "
         ) as told:
-            question(fitted, new)
+            question(fitted, new, **settings)
         assert ": use " in str(told.value) or ": fit with " in str(told.value)
 
 
@@ -150,6 +165,7 @@ def test_each_class_has_representer_points_or_says_who_has(case):
 def test_models_for_prediction_name_the_estimator_that_they_were_made_from():
     X, y, new = CASES[0].data()
     fitted = ImageClassifier([PATCHES], random_state=0).fit(X, y)
-    for question in (prediction_set, novelty, lambda gp, new: audit(gp)):
+    asked = prediction_set, novelty, lambda gp, new: audit(gp), partial(query, n=1)
+    for question in asked:
         with pytest.raises(ValueError, match="use the estimator that it was made from"):
             question(fitted.for_prediction(), new)

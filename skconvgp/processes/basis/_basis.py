@@ -109,6 +109,13 @@ class Basis(ABC):
         """Return the basis of some of its samples: itself, if it keeps none."""
         return self
 
+    def joined(self, rows: NDArray[Any], run: Run) -> Any:  # noqa: ARG002  (is rare)
+        """Return the basis of its samples and of further ones (n1, d); None for none.
+
+        Values are covariances with its samples, followed by those with further ones.
+        """
+        return None
+
     def variances(self, rows: NDArray[Any], run: Run) -> Tensor:
         """Return prior variances (n1,) of new samples (n1, d)."""
         blocks = self.stream(NewRows(rows), run.quiet())

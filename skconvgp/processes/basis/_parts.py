@@ -91,6 +91,10 @@ class Part(Protocol):
         """Return covariances (b, b) of new images with each other."""
         ...
 
+    def joined(self, sight: Sight, run: Run) -> Self:
+        """Return the part with further images beside the training images."""
+        ...
+
     def fold(self, dual: FloatArray) -> Folded:
         """Return the means by dual coefficients (n, k)."""
         ...
@@ -149,6 +153,11 @@ class KernelPart(Seen):
     def without_plain(self) -> Self:
         """Return the part, which keeps nothing for the one without mirror images."""
         return self
+
+    def joined(self, sight: Sight, run: Run) -> Self:
+        """Return the part with further images beside the training images."""
+        rows = seen_rows(self, sight, run)
+        return replace(self, basis=self.basis.joined(rows, run))
 
     def fold(self, dual: FloatArray) -> FoldedKernel:
         """Return the means by dual coefficients (n, k)."""
@@ -234,6 +243,15 @@ class MirroredPart(Seen):
     def without_plain(self) -> Self:
         """Return the part, which keeps nothing for the one without mirror images."""
         return self
+
+    def joined(self, sight: Sight, run: Run) -> Self:
+        """Return the part with further images beside the training images."""
+        n, m = self.basis.n_samples // 2, len(sight.images)
+        both = [seen_rows(self, one, run) for one in (sight, sight.flipped)]
+        basis = self.basis.joined(np.concatenate(both), run)
+        own, new = np.arange(n), 2 * n + np.arange(m)
+        order = np.concatenate([own, new, n + own, m + new])
+        return replace(self, basis=basis.take(order))
 
     def fold(self, dual: FloatArray) -> FoldedKernel:
         """Return the means by dual coefficients (n, k)."""

@@ -127,6 +127,16 @@ class PartsBasis(Basis):
             yield cross, diag
             show(block.stop, len(new))
 
+    def joined(self, rows: NDArray[Any], run: Run) -> Self:
+        """Return the basis of its images and of further ones (n1, d)."""
+        every = self
+        for block in slices(len(rows), self.rows_at_once(run.config)):
+            sight, given = self._sight(rows[block]), run.quiet()
+            parts = tuple(part.joined(sight, given) for part in every.parts)
+            images = every.images.joined(rows[block], run)
+            every = replace(every, images=images, parts=parts)
+        return every
+
     def variances(self, rows: NDArray[Any], run: Run) -> Tensor:
         """Return prior variances (n1,) of new images (n1, d)."""
         quiet, found = run.quiet(), []

@@ -85,6 +85,11 @@ class PatchPart(Seen):
         """Return the part, which keeps nothing for the one without mirror images."""
         return replace(self, plain=None)
 
+    def joined(self, sight: Sight, run: Run) -> Self:
+        """Return the part with further images beside the training images."""
+        new = to_numpy(self._features(sight, run))
+        return replace(self, features=np.concatenate([self.features, new]))
+
     def fold(self, dual: FloatArray) -> FoldedPatches:
         """Return the means by dual coefficients (n, k), as weights of responses."""
         weights = features_dual(self.features, dual, PRODUCTS)

@@ -116,6 +116,11 @@ class KernelBasis(Basis):
         """Return the basis of the samples at these indices, for a fit to them."""
         return self.take(indices)
 
+    def joined(self, rows: NDArray[Any], run: Run) -> Self:  # noqa: ARG002  (is free)
+        """Return the basis of its samples and of further ones (n1, d)."""
+        every = np.concatenate([self.rows, rows])
+        return replace(self, rows=every, indices=np.arange(len(every)))
+
     def resolved(self) -> Self:
         """Return the basis with settings of the kernel computed from the samples."""
         kernel = copy.deepcopy(self.kernel).resolve(self.images())

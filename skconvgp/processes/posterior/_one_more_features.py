@@ -40,14 +40,16 @@ from skconvgp.processes._process import Growth, Process, run_beside
 from skconvgp.processes._run import Resources
 from skconvgp.processes.basis._basis import NewRows
 from skconvgp.processes.posterior._coefficients import coefficients_of
-from skconvgp.processes.posterior._one_more import Question, Scored, at_once
+from skconvgp.processes.posterior._one_more import (
+    LABELLED,
+    Question,
+    Scored,
+    at_once,
+)
+from skconvgp.processes.posterior._pool import Choice, choose_by_features
 from skconvgp.processes.posterior._shared import Shared, unit_noise
 
 NOT_KEPT = "it keeps no features of training samples: use {}"
-LABELLED = (
-    "each label has a noise of its own: fit with likelihood='gaussian', or without a "
-    "completion"
-)
 OWN_NOISE = (
     "variance='fitc' gives each sample a noise, which is not replaced by a smaller "
     "one: fit with variance='dtc'"
@@ -163,6 +165,21 @@ class AsksFeatures:
             return [to_numpy(torch.cat(one)) for one in zip(*answers, strict=True)]
 
         return compute_at(resources.placement(needed), ask_at)
+
+    def why_no_pool(self, process: Process) -> str:
+        """Return why samples without labels have no covariances; empty if they do."""
+        return LABELLED if process.labels is not None else ""
+
+    def choose(
+        self,
+        process: Process,
+        rows: NDArray[Any],
+        candidates: NDArray[np.intp],
+        resources: Resources,
+        choose: Choice,
+    ) -> NDArray[np.intp]:
+        """Return which of the candidates (c,) among rows (r, d) are chosen."""
+        return choose_by_features(process, rows, candidates, resources, choose)
 
     def with_noise(
         self, process: Process, noise: float, resources: Resources

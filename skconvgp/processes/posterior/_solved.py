@@ -65,6 +65,7 @@ from skconvgp.processes.posterior._one_more import (
     why_not_solved,
     with_noise,
 )
+from skconvgp.processes.posterior._pool import Choice, choose_solved, why_no_matrix
 from skconvgp.processes.posterior._posterior import Draws, Spread
 
 # Largest relative residual at which leave-one-out predictions are used, and largest
@@ -370,6 +371,21 @@ class SolvedLeftOut:
         inputs = self._equal_inputs(process, torch.device("cpu"))
         kept_var = None if self.kept is None else self.kept[1]
         return ask_solved(process, inputs, kept_var, new, resources, question)
+
+    def why_no_pool(self, process: Process) -> str:
+        """Return why samples without labels have no covariances; empty if they do."""
+        return why_not_solved(process) or why_no_matrix(process)
+
+    def choose(
+        self,
+        process: Process,
+        rows: NDArray[Any],
+        candidates: NDArray[np.intp],
+        resources: Resources,
+        choose: Choice,
+    ) -> NDArray[np.intp]:
+        """Return which of the candidates (c,) among rows (r, d) are chosen."""
+        return choose_solved(process, rows, candidates, resources, choose)
 
     def with_noise(
         self, process: Process, noise: float, resources: Resources

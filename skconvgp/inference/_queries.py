@@ -1,0 +1,62 @@
+r"""Which samples to label next: greedy choices by a posterior covariance.
+
+The formulas: docs/maths.rst, "Which samples to label next".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from skconvgp._tensors import int_range
+
+__all__ = ["Pool", "least_variance"]
+
+# Numbers of a block of rows, so that it stays in the cache of a processor.
+AT_ONCE = 2**16
+# Shares of a score by which others may differ from it and count as equal.
+TIED, SINGLE_TIED = 1e-9, 1e-5
+
+
+@dataclass(frozen=True)
+class Pool:
+    """What a posterior says of r samples without labels, c of which are candidates."""
+
+    # (r, c), covariances of samples and candidates, for amplitude 1. It is overwritten.
+    covariance: Tensor
+    candidates: Tensor  # (c,), which of the r samples
+    noise: Tensor  # (c,), variance of an observation of each candidate
+
+
+def least_variance(pool: Pool, weights: Tensor, count: int) -> Tensor:
+    """Return candidates (count,), each of which most reduces the mean variance.
+
+    `weights` (r,) are those of the samples in the mean. After a choice the covariance
+    is that of a posterior with an observation of the candidate. The first of equally
+    good candidates is taken.
+    """
+    covariance, at = pool.covariance, pool.candidates
+    tied = TIED if covariance.dtype == torch.float64 else SINGLE_TIED
+    index = int_range(len(at), at.device)
+    is_free = torch.ones_like(at, dtype=torch.bool)
+    column, row = torch.zeros_like(covariance[:, 0]), torch.zeros_like(covariance[0])
+    chosen = []
+    n_rows = max(1, AT_ONCE // max(1, len(at)))
+    for _ in range(count):
+        reduced = torch.zeros_like(row)
+        for start in range(0, len(column), n_rows):
+            part = slice(start, start + n_rows)
+            changed = covariance[part].addr_(column[part], row, alpha=-1.0)
+            reduced += weights[part] @ changed.square()
+        var = covariance[at, index].clamp(min=0.0) + pool.noise
+        # A copy of a sample without noise has no variance at all.
+        reduced /= var.clamp(min=torch.finfo(var.dtype).tiny)
+        best = reduced[is_free].max()
+        is_best = is_free & (reduced >= best * (1.0 - tied))
+        one = int(is_best.nonzero()[0])
+        chosen.append(one)
+        is_free[one] = False
+        column, row = covariance[:, one].clone(), covariance[at[one]] / var[one]
+    return torch.tensor(chosen, dtype=torch.int64, device=at.device)

@@ -1,0 +1,275 @@
+"""Which samples to label next, against refits with each candidate."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+
+from skconvgp import (
+    ConvNetGPClassifier,
+    ConvNetGPRegressor,
+    ImageClassifier,
+    NystromCompletedGP,
+    NystromCompletedGPRegressor,
+    PatchGPClassifier,
+    gram_matrix,
+)
+from skconvgp.completion import RandomFeatures
+from skconvgp.kernels import PatchKernel, rbf
+from skconvgp.questions import _query, query
+from skconvgp.solvers import ConjugateGradient
+from tests.helpers.conformal import count_factors
+from tests.helpers.estimators import digits
+
+NOISE = 0.1
+BY_VARIANCE = ("variance", "uncertain variance")
+
+
+def clouds(n, seed=0):
+    """Return points in the plane, around a centre for each of three classes."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 3
+    angles = 2.0 * np.pi * y / 3
+    centres = 1.5 * np.stack([np.cos(angles), np.sin(angles)], 1)
+    return centres + rng.normal(size=(n, 2)), y
+
+
+X, Y = clouds(20)
+POOL, _ = clouds(30, seed=1)
+
+
+def in_turn(gram, noise, n_train, weights, count, candidates=None):
+    """Return which samples are chosen: each time a refit with each candidate.
+
+    The matrix (n, n) and the noise (n,) are of training samples and of the pool.
+    """
+    n = len(gram)
+    candidates = np.arange(n - n_train) if candidates is None else candidates
+    observed, chosen = list(range(n_train)), []
+    for _ in range(count):
+        left = {}
+        for one in candidates:
+            own = [*observed, n_train + one]
+            solved = np.linalg.solve(
+                gram[np.ix_(own, own)] + np.diag(noise[own]), gram[own]
+            )
+            var = gram.diagonal() - (gram[own] * solved).sum(0)
+            left[one] = np.inf if one in chosen else weights @ var[n_train:]
+        least = min(left.values())
+        chosen.append(next(i for i, var in left.items() if var <= least + 1e-12))
+        observed.append(n_train + chosen[-1])
+    return np.array(chosen)
+
+
+def weights_of(gp, pool, strategy):
+    """Return the weights of a pool in the mean."""
+    if strategy == "variance":
+        return np.ones(len(pool))
+    return 1.0 - np.square(gp.predict_proba(pool)).sum(1)
+
+
+def unit_gram(gp, every):
+    """Return the covariances of samples in units of the prior of a fit."""
+    return gram_matrix(gp.kernel_, every) / gp._process.model.mean_diag
+
+
+@pytest.mark.parametrize("strategy", BY_VARIANCE)
+def test_choices_are_those_of_refits(strategy):
+    weight = 1.0 + np.arange(26) % 3
+    train, y = np.vstack([X, X[:6]]), np.concatenate([Y, Y[:6]])
+    gp = ConvNetGPClassifier(rbf(1.0), noise_variance=NOISE)
+    gp.fit(train, y, sample_weight=weight)
+    noise = np.concatenate([NOISE / weight, np.full(30, NOISE)])
+    gram = unit_gram(gp, np.vstack([train, POOL]))
+    expected = in_turn(gram, noise, 26, weights_of(gp, POOL, strategy), 8)
+    found = query(gp, POOL, 8, strategy)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(query(gp, POOL, 5, strategy), expected[:5])
+    assert len(set(query(gp, POOL, 30, strategy))) == 30
+
+
+@pytest.mark.parametrize("strategy", BY_VARIANCE)
+@pytest.mark.parametrize("variance", ["dtc", "sor", "fitc"])
+def test_choices_by_landmarks_are_those_of_refits(variance, strategy):
+    train, y = clouds(40)
+    gp = NystromCompletedGP(
+        rbf(1.0),
+        variance=variance,
+        n_landmarks=8,
+        random_state=0,
+        noise_variance=NOISE,
+    ).fit(train, y)
+    every = np.vstack([train, POOL])
+    cross = gram_matrix(gp.kernel_, every, gp.X_train_)
+    gram = cross @ np.linalg.solve(gram_matrix(gp.kernel_, gp.X_train_), cross.T)
+    gram /= gp._process.model.mean_diag
+    noise = np.full(70, NOISE)
+    if variance == "fitc":
+        noise += 1.0 / gp._process.model.mean_diag - gram.diagonal()
+    expected = in_turn(gram, noise, 40, weights_of(gp, POOL, strategy), 8)
+    np.testing.assert_array_equal(query(gp, POOL, 8, strategy), expected)
+
+
+def test_choices_by_random_features_are_those_of_refits():
+    gp = ConvNetGPClassifier(
+        rbf(1.0), completion=RandomFeatures(60), noise_variance=NOISE, random_state=0
+    ).fit(X, Y)
+    gram = gp._gram_of(np.vstack([X, POOL]))  # in units of the prior
+    expected = in_turn(gram, np.full(50, NOISE), 20, np.ones(30), 8)
+    np.testing.assert_array_equal(query(gp, POOL, 8, "variance"), expected)
+
+
+@pytest.mark.parametrize("flips", [False, True])
+def test_choices_of_images_by_parts_are_those_of_refits(flips):
+    images, y = digits(60)
+    kernel = PatchKernel(rbf(2.0), patch_size=3)
+    gp = ImageClassifier(
+        [rbf(2.0), kernel], flips=flips, dtype="float64", random_state=0
+    ).fit(images[:20], y[:20] % 3)
+    gram = gp._gram_of(images)  # in units of the prior
+    noise = np.full(60, gp.noise_variance_)
+    pool = images[20:]
+    expected = in_turn(gram, noise, 20, weights_of(gp, pool, "uncertain"), 6)
+    np.testing.assert_array_equal(query(gp, pool, 6, "uncertain variance"), expected)
+
+
+def test_choices_by_patches_are_those_of_refits():
+    images, y = digits(60)
+    kernel = PatchKernel(rbf(2.0), patch_size=3)
+    gp = PatchGPClassifier(
+        kernel,
+        n_inducing=30,
+        variance="sor",
+        noise_variance=NOISE,
+        random_state=0,
+        dtype="float64",
+    ).fit(images[:20], y[:20] % 3)
+    cov = gp.predict_latent(images[20:], return_cov=True)[1][..., 0]
+    cov /= gp._process.model.function_variances[0]
+    expected = in_turn(cov, np.full(40, NOISE), 0, np.ones(40), 8)
+    np.testing.assert_array_equal(query(gp, images[20:], 8, "variance"), expected)
+
+
+def test_landmarks_alone_answer():
+    gp = NystromCompletedGPRegressor(
+        rbf(1.0), n_landmarks=20, variance="sor", noise_variance=NOISE
+    ).fit(X, X[:, 0])
+    cov = gp.predict_latent(POOL, return_cov=True)[1]
+    cov /= gp._process.model.function_variances[0] * gp.y_scale_[0] ** 2
+    expected = in_turn(cov, np.full(30, NOISE), 0, np.ones(30), 5)
+    np.testing.assert_array_equal(query(gp, POOL, 5), expected)
+
+
+def test_targets_of_a_regression_do_not_matter():
+    gp = ConvNetGPRegressor(rbf(1.0), noise_variance=NOISE)
+    gram = unit_gram(gp.fit(X, X[:, 0]), np.vstack([X, POOL]))
+    expected = in_turn(gram, np.full(50, NOISE), 20, np.ones(30), 8)
+    np.testing.assert_array_equal(query(gp, POOL, 8), expected)
+    gp.fit(X, np.exp(X) * [1.0, 100.0])
+    np.testing.assert_array_equal(query(gp, POOL, 8, "variance"), expected)
+
+
+@pytest.mark.parametrize("strategy", BY_VARIANCE)
+def test_copies_of_chosen_samples_are_not_chosen(strategy):
+    gp = ConvNetGPClassifier(rbf(0.5), noise_variance=1e-4).fit(X, Y)
+    found = query(gp, np.vstack([POOL, POOL]), 20, strategy)
+    assert len(set(found % 30)) == 20
+    assert (found < 30).all()  # the first of equally good samples
+
+
+def test_large_pools_are_drawn_from(monkeypatch):
+    monkeypatch.setattr(_query, "MOST_CANDIDATES", 7)
+    monkeypatch.setattr(_query, "MOST_IN_MEAN", 15)
+    gp = ConvNetGPRegressor(rbf(1.0), noise_variance=NOISE).fit(X, X[:, 0])
+    in_mean, candidates = _query._drawn(30, np.random.RandomState(3))
+    assert (len(set(in_mean)), len(set(candidates))) == (15, 7)
+    gram = unit_gram(gp, np.vstack([X, POOL[in_mean]]))
+    chosen = in_turn(gram, np.full(35, NOISE), 20, np.ones(15), 5, candidates)
+    found = query(gp, POOL, 5, random_state=3)
+    np.testing.assert_array_equal(found, in_mean[chosen])
+    assert set(found) != set(query(gp, POOL, 5, random_state=4))
+    with pytest.raises(ValueError, match="from 1 to 7 for 30 samples: choose some"):
+        query(gp, POOL, 8)
+
+
+def test_margins_are_those_of_probabilities():
+    gp = ConvNetGPClassifier(rbf(1.0)).fit(X, Y)
+    pool = np.vstack([POOL, POOL])
+    top = np.sort(gp.predict_proba(POOL), axis=1)
+    order = np.argsort(top[:, 2] - top[:, 1])
+    found = query(gp, pool, 6, "margin")
+    np.testing.assert_array_equal(found[::2], order[:3])
+    np.testing.assert_array_equal(found[1::2], order[:3] + 30)
+    search = GridSearchCV(gp, {"noise_variance": [0.1]}, cv=2).fit(X, Y)
+    assert len(set(query(search, POOL, 6, "margin"))) == 6
+
+
+def test_random_choices_differ_and_are_repeated():
+    gp = ConvNetGPClassifier("precomputed").fit(np.eye(20), Y)
+    found = query(gp, np.zeros((30, 20)), 30, "random", random_state=0)
+    assert sorted(found) == list(range(30))
+    again = query(gp, np.zeros((30, 20)), 10, "random", random_state=0)
+    np.testing.assert_array_equal(again, found[:10])
+
+
+def test_pools_of_other_types_and_little_memory_change_nothing():
+    gp = ConvNetGPClassifier(rbf(1.0), noise_variance=NOISE).fit(X, Y)
+    expected = query(gp, POOL, 6)
+    for pool in (torch.tensor(POOL), POOL.tolist()):
+        np.testing.assert_array_equal(query(gp, pool, 6), expected)
+    images, y = digits(90)
+    settings = {"random_state": 0, "flips": True}
+    kernel = PatchKernel(rbf(2.0), patch_size=3)
+    expected, found = (
+        query(
+            ImageClassifier([rbf(2.0), kernel], memory_budget=budget, **settings).fit(
+                images[:20], y[:20] % 3
+            ),
+            images[20:],
+            5,
+        )
+        for budget in ("1GB", "1MB")
+    )
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_nothing_is_factored(monkeypatch):
+    exact = ConvNetGPClassifier(rbf(1.0), noise_variance=NOISE).fit(X, Y)
+    by_landmarks = NystromCompletedGP(
+        rbf(1.0), n_landmarks=8, noise_variance=NOISE, random_state=0
+    ).fit(X, Y)
+    counted = count_factors(monkeypatch)
+    for gp in (exact, by_landmarks):
+        query(gp, POOL, 10)
+    assert counted == []
+
+
+@pytest.mark.parametrize("n", [0, 31, 2.0, True, "5", None])
+def test_wrong_numbers_are_refused(n):
+    gp = ConvNetGPRegressor(rbf(1.0)).fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="`n` must be an integer from 1 to 30"):
+        query(gp, POOL, n)
+
+
+def test_wrong_strategies_and_estimators_are_refused():
+    gp = ConvNetGPRegressor(rbf(1.0)).fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="`strategy` must be one of"):
+        query(gp, POOL, 3, "entropy")
+    for strategy in ("uncertain variance", "margin"):
+        with pytest.raises(ValueError, match="use strategy='variance'"):
+            query(gp, POOL, 3, strategy)
+    with pytest.raises(ValueError, match="random_state must be"):
+        query(gp, POOL, 3, random_state="a")
+    with pytest.raises(NotFittedError):
+        query(ConvNetGPClassifier(), POOL, 3)
+    gram = ConvNetGPClassifier("precomputed").fit(gram_matrix(rbf(1.0), X), Y)
+    cross = gram_matrix(rbf(1.0), POOL, X)
+    with pytest.raises(ValueError, match=r"`query`: .* fit with a kernel object"):
+        query(gram, cross, 3)
+    assert len(query(gram, cross, 3, "random")) == 3
+    iterative = ConvNetGPRegressor(
+        rbf(1.0), solver=ConjugateGradient(), noise_variance=0.1
+    ).fit(X, X[:, 0])
+    with pytest.raises(ValueError, match=r"`query`: .* fit with solver='cholesky'"):
+        query(iterative, POOL, 3)
