@@ -79,3 +79,5 @@ plt.show()
 
 # %%
 # :doc:`/user_guide/questions/audit` says what a finding means and what it does not.
+# For a folder of pictures ``python -m skconvgp audit FOLDER`` writes a page with the
+# same findings.

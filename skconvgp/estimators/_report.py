@@ -1,6 +1,7 @@
 """FitReport, a read-only record of a fit, and the versions that are installed."""
 
 import math
+import os
 import platform
 import sys
 from collections.abc import Mapping
@@ -347,6 +348,7 @@ def _system() -> Mapping[str, str]:
         "python": " ".join(sys.version.split()),
         "executable": sys.executable,
         "machine": platform.platform(),
+        "cores": str(os.cpu_count()),
     }
 
 

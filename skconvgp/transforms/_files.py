@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any, Self
 
 import numpy as np
@@ -20,7 +21,7 @@ from skconvgp.estimators.settings._checks import (
     word_of,
 )
 
-__all__ = ["PictureReader", "paths_in"]
+__all__ = ["PictureReader", "paths_in", "thumbnail"]
 
 GREY, COLOURED = "L", "RGB"  # in Pillow's words
 # Modes of files that hold grey levels, and those of more than 8 bits. Files of 16 bits
@@ -95,6 +96,29 @@ class PictureReader:
         left, top = (width - inner[0]) // 2, (height - inner[1]) // 2
         inside = image[:, top : top + inner[1], left : left + inner[0]]
         np.divide(pixels, 1 if picture.mode == "F" else BYTE_MAX, out=inside)
+
+
+def thumbnail(path: str, side: int) -> tuple[str, bytes]:
+    """Return a picture of at most `side` pixels a side as a kind, and bytes of a file.
+
+    It is a JPEG if it has become smaller, and else a PNG, which keeps all pixels.
+    """
+    pillow, found = _pillow(), {}
+
+    def read_one(_: int, picture: Any) -> None:
+        found["picture"] = _levels(picture, COLOURED, 1.0)
+
+    _require_none(_faults([path], read_one, SPARE * side), 1)
+    picture = found["picture"]
+    if picture.mode == "F":
+        levels = np.asarray(picture).clip(0.0, 1.0) * BYTE_MAX
+        picture = pillow.Image.fromarray(levels.astype(np.uint8))
+    kind, content = "png", BytesIO()
+    if max(picture.size) > side:
+        kind = "jpeg"
+        picture.thumbnail((side, side))
+    picture.save(content, kind)
+    return kind, content.getvalue()
 
 
 def paths_in(X: Any) -> list[str]:
