@@ -163,6 +163,7 @@ def write_figures(_app):
     import neighbors_table
     import networks_table
     import pooling_table
+    import questions_table
     import robustness_table
     import roofline
     import small_data_table
@@ -179,6 +180,7 @@ def write_figures(_app):
     tables += [calibration_table, features_table, pooling_table, robustness_table]
     tables += [small_data_table, codes_table, neighbors_table, networks_table]
     tables += [strange_table, image_regression_table, image_seconds_table]
+    tables += [questions_table]
     for table in tables:
         table.main(target / f"{table.__name__}.rst.inc")
 
