@@ -26,6 +26,9 @@ find_python = $(shell for p in $(1); do \
 ifndef PYTHON
 PYTHON := $(call find_python,python3 python3.13 python3.12 python3.11 python3.14,\
     v >= 0x030b0000)
+ifeq ($(PYTHON),)
+PYTHON := python3
+endif
 endif
 # The oldest numpy and scipy have wheels for Python 3.11 and 3.12 only.
 PYTHON_OLDEST ?= $(call find_python,python3.11 $(PYTHON) python3.12,\

@@ -95,7 +95,8 @@ def _of_different_sizes(samples: Any) -> str:
     listed = ", ".join(f"X[{i}] has shape {shape!r}" for shape, i in each)
     return (
         f"X holds samples of different sizes ({listed}): bring images to one height, "
-        "width and number of channels, as ReadImages reads files; rows to one length."
+        "width and number of channels, as ReadImages(size=32) of skconvgp.transforms "
+        "does; rows to one length."
     )
 
 

@@ -89,5 +89,5 @@ def _of_several_kinds(pictures: Sequence[Any], indices: list[int]) -> str:
     )
     return (
         f"X holds pictures of different sizes or modes ({told}): bring them to one, as "
-        "by picture.convert('RGB').resize((32, 32)), or read their files by ReadImages."
+        "by ReadImages(size=32) of skconvgp.transforms, which takes pictures, too."
     )

@@ -1,9 +1,10 @@
-"""Files of pictures become images; the only import of Pillow."""
+"""Pictures in files and in memory become images; the only import of Pillow."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, Self
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from skconvgp._settings import is_int
 from skconvgp._typing import ImageShape
+from skconvgp.estimators._pictures import is_picture
 from skconvgp.estimators.settings._checks import (
     AUTO,
     Given,
@@ -21,7 +23,7 @@ from skconvgp.estimators.settings._checks import (
     word_of,
 )
 
-__all__ = ["PictureReader", "paths_in", "thumbnail"]
+__all__ = ["PictureReader", "sources_in", "thumbnail"]
 
 GREY, COLOURED = "L", "RGB"  # in Pillow's words
 # Modes of files that hold grey levels, and those of more than 8 bits. Files of 16 bits
@@ -29,6 +31,8 @@ GREY, COLOURED = "L", "RGB"  # in Pillow's words
 GREYS = ("1", "L", "LA", "I", "F", "I;16", "I;16B", "I;16L", "I;16N")
 DEEP = ("I", "F", "I;16", "I;16B", "I;16L", "I;16N")
 BYTE_MAX, WORD_MAX = 255, 65535
+# Of arrays in memory: types of grey levels, and numbers of channels of bytes.
+LEVELS, CHANNELS = ("bool", "uint8", "uint16", "float32", "float64"), (3, 4)
 RESIZES = ("pad", "crop", "stretch")
 # JPEG files are decoded at a half, a quarter or an eighth of their size where these
 # have so many times the wanted pixels a side: 3 times as fast for large photographs.
@@ -40,7 +44,10 @@ RUN_PROGRAMS = {"EPS"}
 
 @dataclass(frozen=True)
 class PictureReader:
-    """Reads files of pictures as images of one size, all grey or all in colour."""
+    """Reads pictures as images of one size, all grey or all in colour.
+
+    A picture is the path of a file, a picture of Pillow, or an array.
+    """
 
     size: tuple[int, int]  # height and width
     resize: str  # one of RESIZES
@@ -49,8 +56,8 @@ class PictureReader:
     padding: float  # grey level beside a picture
 
     @classmethod
-    def of(cls, given: Given, paths: Sequence[str]) -> Self:
-        """Return the reader that settings ask for; files decide about "auto"."""
+    def of(cls, given: Given, sources: Sequence[Any]) -> Self:
+        """Return the reader that settings ask for; pictures decide about "auto"."""
         size = given.read("size", _as_size)
         resize = given.read("resize", word_of(RESIZES))
         mode = given.read("mode", word_of((AUTO, GREY, COLOURED)))
@@ -58,7 +65,7 @@ class PictureReader:
             given.read(name, as_positive, allows_zero=True, most=1.0)
             for name in ("background", "padding")
         ]
-        common = _common_mode(paths)
+        common = _common_mode(sources)
         return cls(size, resize, common if mode == AUTO else mode, *levels)
 
     @property
@@ -66,16 +73,16 @@ class PictureReader:
         """Shape (c, h, w) of an image."""
         return (1 if self.mode == GREY else 3, *self.size)
 
-    def read(self, paths: Sequence[str]) -> NDArray[np.float32]:
-        """Return images (n, c, h, w); raise an error that names unreadable files."""
-        images = np.empty((len(paths), *self.image_shape), np.float32)
+    def read(self, sources: Sequence[Any]) -> NDArray[np.float32]:
+        """Return images (n, c, h, w); raise an error that names unreadable pictures."""
+        images = np.empty((len(sources), *self.image_shape), np.float32)
 
         def read_one(index: int, picture: Any) -> None:
             self._draw(_levels(picture, self.mode, self.background), images[index])
 
         # Both sides, as a camera may have turned the picture.
         bound = SPARE * max(self.size)
-        _require_none(_faults(paths, read_one, bound), len(paths))
+        _require_none(_faults(sources, read_one, bound), len(sources))
         return images
 
     def _draw(self, picture: Any, image: NDArray[np.float32]) -> None:
@@ -121,8 +128,8 @@ def thumbnail(path: str, side: int) -> tuple[str, bytes]:
     return kind, content.getvalue()
 
 
-def paths_in(X: Any) -> list[str]:
-    """Return the paths of files that are given as samples."""
+def sources_in(X: Any) -> list[Any]:
+    """Return paths, pictures and arrays that are given as samples."""
     if isinstance(X, str | os.PathLike):
         raise ValueError(  # noqa: TRY004  (as of all samples)
             f"X is a single path: pass [{X!r}], a list of one path."
@@ -131,19 +138,36 @@ def paths_in(X: Any) -> list[str]:
     if not isinstance(X, list | tuple) and (shape is None or len(shape) != 1):
         got = type(X).__name__ if shape is None else f"an array of shape {shape!r}"
         raise ValueError(
-            f"X must be a list, an array or a column of paths of files, got {got}: of "
-            "a data frame pass the column of paths, as X['file']."
+            "X must be a list, an array or a column of paths of files, of pictures of "
+            f"Pillow, or of arrays, got {got}: of a data frame pass the column, as "
+            "X['file']."
         )
-    paths = list(X)
-    if not paths:
-        raise ValueError("X holds no paths of files: pass at least one.")
-    for i, path in enumerate(paths):
-        if not isinstance(path, str | os.PathLike):
-            raise ValueError(  # noqa: TRY004  (of what it holds)
-                f"X must hold paths of files, str or pathlib.Path, and X[{i}] is "
-                f"{type(path).__name__}. Images that are in memory need no reading."
-            )
-    return [os.fspath(path) for path in paths]
+    sources = list(X)
+    if not sources:
+        raise ValueError("X holds no pictures: pass at least one.")
+    return [_source(i, one) for i, one in enumerate(sources)]
+
+
+def _source(index: int, one: Any) -> Any:
+    """Return a path as text, a picture, or an array that can become one."""
+    if isinstance(one, str | os.PathLike):
+        return os.fspath(one)
+    if is_picture(one):
+        return one
+    if not isinstance(one, np.ndarray):
+        raise ValueError(  # noqa: TRY004  (of what it holds)
+            "X must hold paths of files, str or pathlib.Path, pictures of Pillow, or "
+            f"arrays of pixels, and X[{index}] is {type(one).__name__}."
+        )
+    is_grey = one.ndim == 2 and one.dtype.name in LEVELS
+    is_color = one.ndim == 3 and one.shape[2] in CHANNELS and one.dtype == np.uint8
+    if not one.size or not (is_grey or is_color):
+        raise ValueError(
+            f"X[{index}] is an array {one.dtype} of shape {one.shape!r}: arrays of "
+            f"pixels have the shape (h, w) and a type of {LEVELS}, or the shape "
+            "(h, w, 3) or (h, w, 4) and the type uint8."
+        )
+    return one
 
 
 def _as_size(size: object) -> tuple[int, int]:
@@ -155,51 +179,66 @@ def _as_size(size: object) -> tuple[int, int]:
     return height, width
 
 
-def _common_mode(paths: Sequence[str]) -> str:
-    """Return whether all files hold grey levels; raise if some cannot be read.
+def _common_mode(sources: Sequence[Any]) -> str:
+    """Return whether all pictures hold grey levels; raise if some cannot be read.
 
     Only their headers are read, unless one is at fault: then all files that are damaged
     are to be named with it.
     """
     modes = set()
-    faults = _faults(paths, lambda _, picture: modes.add(picture.mode))
+    faults = _faults(sources, lambda _, picture: modes.add(picture.mode))
     if faults:
-        faults |= _faults(paths, lambda _, picture: picture.load())
-        _require_none(faults, len(paths))
+        faults |= _faults(sources, lambda _, picture: picture.load())
+        _require_none(faults, len(sources))
     return GREY if modes <= set(GREYS) else COLOURED
 
 
 def _faults(
-    paths: Sequence[str], act: Callable[[int, Any], object], bound: int = 0
+    sources: Sequence[Any], act: Callable[[int, Any], object], bound: int = 0
 ) -> dict[str, Exception]:
-    """Return files with which an action fails, and why; it gets index and picture.
+    """Return pictures with which an action fails, and why; it gets index and picture.
 
-    Sides of the decoded picture need not be longer than a bound > 0.
+    Sides of a picture that is decoded need not be longer than a bound > 0.
     """
     pillow, faults = _pillow(), {}
     pillow.Image.init()
     formats = sorted(set(pillow.Image.ID) - RUN_PROGRAMS)
-    for index, path in enumerate(paths):
+    for index, source in enumerate(sources):
+        is_path = isinstance(source, str)
         try:
-            with pillow.Image.open(path, formats=formats) as picture:
-                if bound:
+            with _opened(source, formats) as picture:
+                if bound and is_path:
                     picture.draft(None, (bound, bound))
                 act(index, picture)
         except Exception as error:  # of damaged files Pillow raises all kinds
-            faults[path] = error
+            faults[repr(source) if is_path else f"X[{index}]"] = error
     return faults
 
 
-def _require_none(faults: dict[str, Exception], n_files: int) -> None:
-    """Raise a ValueError that names the files that cannot be read."""
+def _opened(source: Any, formats: list[str]) -> AbstractContextManager[Any]:
+    """Return a picture, whose file is closed at the end if it was opened here."""
+    pillow = _pillow()
+    if isinstance(source, str):
+        opened: AbstractContextManager[Any] = pillow.Image.open(source, formats=formats)
+        return opened
+    if is_picture(source):
+        return nullcontext(source)
+    # Pillow has no doubles, and would read a byte of truth values as eight.
+    pixels = source.astype(np.float32) if source.dtype == np.float64 else source
+    pixels = BYTE_MAX * pixels.astype(np.uint8) if pixels.dtype == bool else pixels
+    return nullcontext(pillow.Image.fromarray(np.ascontiguousarray(pixels)))
+
+
+def _require_none(faults: dict[str, Exception], n_pictures: int) -> None:
+    """Raise a ValueError that names the pictures that cannot be read."""
     if not faults:
         return
-    named = [f"{path!r} ({_reason(error)})" for path, error in faults.items()]
+    named = [f"{name} ({_reason(error)})" for name, error in faults.items()]
     if len(named) > MOST_NAMED:
         named[MOST_NAMED:] = [f"and {len(faults) - MOST_NAMED} more"]
     raise ValueError(
-        f"{len(faults)} of {n_files} files cannot be read as pictures: repair them or "
-        f"leave them out. They are {', '.join(named)}."
+        f"{len(faults)} of {n_pictures} files cannot be read as pictures: repair them "
+        f"or leave them out. They are {', '.join(named)}."
     ) from next(iter(faults.values()))
 
 

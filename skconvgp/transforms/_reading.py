@@ -17,17 +17,18 @@ from skconvgp.estimators._columns import image_columns
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators.settings._checks import Given
 from skconvgp.transforms._base import as_wanted
-from skconvgp.transforms._files import PictureReader, paths_in
+from skconvgp.transforms._files import PictureReader, sources_in
 
 __all__ = ["ReadImages"]
 
 
 class ReadImages(TransformerMixin, BaseEstimator):
-    """Reads files of pictures as images of one size.
+    """Reads pictures of any size, in files or in memory, as images of one size.
 
     As the first step of a pipeline it lets the pipeline take paths of files, and reads
-    each file in the same way in `fit` and later. It needs Pillow:
-    ``pip install skconvgp[images]``.
+    each file in the same way in `fit` and later. Pictures of Pillow, as data sets of
+    other packages hold them, and arrays of pixels are read in the same way. It needs
+    Pillow: ``pip install skconvgp[images]``.
 
     Parameters
     ----------
@@ -40,8 +41,8 @@ class ReadImages(TransformerMixin, BaseEstimator):
         proportions.
     mode : {"auto", "L", "RGB"}, default="auto"
         Whether images are grey ("L") or have the channels red, green and blue ("RGB").
-        "auto" is grey if all files in `fit` hold grey levels, and decides there for all
-        later files.
+        "auto" is grey if all pictures in `fit` hold grey levels, and decides there for
+        all later ones.
     background : float, default=1.0
         Grey level from 0 to 1 behind pixels that are not opaque. White is the page on
         which such pictures are mostly seen.
@@ -56,14 +57,15 @@ class ReadImages(TransformerMixin, BaseEstimator):
     output_shape_ : tuple of int
         Shape (c, h, w) of the images.
     reader_ : object
-        Fitted settings, which read a list of paths.
+        Fitted settings, which read a list of paths, pictures and arrays.
 
     Raises
     ------
     ImportError
         If Pillow is not installed.
     ValueError
-        If files are missing, damaged or no pictures: it names all of them.
+        If files are missing, damaged or no pictures: it names all of them. If arrays
+        have another shape or type than those of the notes.
 
     See Also
     --------
@@ -74,6 +76,10 @@ class ReadImages(TransformerMixin, BaseEstimator):
     Levels are from 0 to 1 in single precision. Bytes are divided by 255 and integers of
     more bits by 65535, without a bound, and floats are taken as they are. Pillow reads
     colours of 16 bits as bytes.
+
+    Arrays of pixels have the shape (h, w) and hold truth values, bytes, integers of 16
+    bits or floats, or the shape (h, w, 3) or (h, w, 4), with opacity as the last
+    channel, and hold bytes.
 
     Photographs that a camera has turned (EXIF) are turned upright, and of files with
     several pictures, such as animations, the first is read. Palettes and CMYK become
@@ -91,6 +97,7 @@ class ReadImages(TransformerMixin, BaseEstimator):
     Examples
     --------
     >>> import tempfile
+    >>> import numpy as np
     >>> from pathlib import Path
     >>> from PIL import Image
     >>> from skconvgp.transforms import ReadImages
@@ -100,6 +107,9 @@ class ReadImages(TransformerMixin, BaseEstimator):
     ...         Image.new("RGB", (40, 30), path.stem).save(path)
     ...     images = ReadImages(size=8).fit_transform(paths)
     >>> images.shape
+    (2, 3, 8, 8)
+    >>> scans = [np.zeros((30, 40, 3), np.uint8), np.zeros((20, 8, 3), np.uint8)]
+    >>> ReadImages(size=8).fit_transform(scans).shape
     (2, 3, 8, 8)
     >>> images[0, :, :, 4]  # red, with one black row above and one below
     array([[0., 1., 1., 1., 1., 1., 1., 0.],
@@ -134,12 +144,12 @@ class ReadImages(TransformerMixin, BaseEstimator):
 
     @public_fit
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002  (scikit-learn's)
-        """Find out whether files hold grey levels or colours, and that they open.
+        """Find out whether pictures hold grey levels or colours, and that they open.
 
         Parameters
         ----------
-        X : array-like of str or Path of shape (n,)
-            Paths of files.
+        X : array-like of shape (n,)
+            Paths of files, str or Path, pictures of Pillow, or arrays of pixels.
         y : None
             Not read.
 
@@ -148,17 +158,17 @@ class ReadImages(TransformerMixin, BaseEstimator):
         self : ReadImages
             The fitted transformer.
         """
-        self.reader_ = PictureReader.of(Given.of(self), paths_in(X))
+        self.reader_ = PictureReader.of(Given.of(self), sources_in(X))
         return self
 
     @public
     def transform(self, X: Any) -> Any:
-        """Read files.
+        """Read pictures.
 
         Parameters
         ----------
-        X : array-like of str or Path of shape (n,)
-            Paths of files.
+        X : array-like of shape (n,)
+            Paths of files, str or Path, pictures of Pillow, or arrays of pixels.
 
         Returns
         -------
@@ -172,7 +182,7 @@ class ReadImages(TransformerMixin, BaseEstimator):
             If files cannot be read: it names all of them.
         """
         check_is_fitted(self)
-        return as_wanted(self, self.reader_.read(paths_in(X)))
+        return as_wanted(self, self.reader_.read(sources_in(X)))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:  # noqa: ARG002
         """Return the names of the columns of a data frame.

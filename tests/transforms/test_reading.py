@@ -413,18 +413,87 @@ def test_other_samples_than_paths_are_refused(save):
         r"single path: pass \[": path,
         r"shape \(2, 1\).*pass the column": table,
         r"shape \(2, 1\): ": table.to_numpy(),
-        "a column of paths of files, got generator": (one for one in [path]),
-        "holds no paths": [],
+        "of Pillow, or of arrays, got generator": (one for one in [path]),
+        "holds no pictures": [],
         r"X\[1\] is float": [path, float("nan")],
-        r"X\[0\] is ndarray.*in memory": [GREY[0]],
-        r"X\[0\] is Image\.": [grey()],
+        r"X\[1\] is an array uint8 of shape \(3, 8, 8\): .*\(h, w, 3\)": [
+            COLOURED[0],
+            np.moveaxis(COLOURED[0], -1, 0),
+        ],
+        r"X\[0\] is an array float64 of shape \(8, 8, 3\)": [COLOURED[0] / 255.0],
+        r"X\[0\] is an array int64 of shape \(8, 8\)": [GREY[0].astype(np.int64)],
+        r"X\[0\] is an array uint8 of shape \(0, 8\)": [GREY[0, :0]],
+        r"1 of 2 .*X\[1\] \(it has pixels that are not finite\)": [
+            path,
+            np.full((8, 8), np.nan),
+        ],
     }
     fitted = ReadImages().fit([path])
     for told, X in wrong.items():
         with pytest.raises(ValueError, match=told):
             fitted.transform(X)
-    with pytest.raises(ValueError, match=r"X\[0\] is Image\."):
-        ReadImages().fit([grey()])
+    with pytest.raises(ValueError, match=r"X\[0\] is list"):
+        ReadImages().fit([GREY[0].tolist()])
+
+
+def test_pictures_in_memory_are_read_as_files_are(save):
+    pictures = [coloured(0), grey(1), with_opacity(coloured(2)), coloured(3)]
+    pictures[3] = pictures[3].resize((20, 11))
+    paths = [save(one, f"{i}.png") for i, one in enumerate(pictures)]
+    expected = read(*paths)
+    before = [one.copy() for one in pictures]
+    np.testing.assert_array_equal(read(*pictures), expected)
+    np.testing.assert_array_equal(read(*map(np.asarray, pictures)), expected)
+    np.testing.assert_array_equal(read(paths[0], *pictures[1:]), expected)
+    for one, old in zip(pictures, before, strict=True):
+        assert (one.mode, one.size) == (old.mode, old.size)
+        np.testing.assert_array_equal(np.asarray(one), np.asarray(old))
+    column = pd.Series(pictures)
+    np.testing.assert_array_equal(ReadImages(8).fit_transform(column), expected)
+
+
+def test_a_photograph_that_is_open_stays_as_it_is(save):
+    """Files are decoded at a part of their size; a picture of the user is not."""
+    large = Image.fromarray(np.repeat(np.repeat(GREY[0], 40, 0), 40, 1))
+    path = save(large, "large.jpg")
+    with Image.open(path) as opened:
+        found = read(opened)
+        assert opened.size == (320, 320)
+    assert np.abs(found - read(path)).max() < 0.02
+
+
+@pytest.mark.parametrize(
+    ("pixels", "levels"),
+    [
+        (GREY[0] > 127, (GREY[0] > 127) * 1.0),
+        (GREY[0].astype(np.uint16) * 200, GREY[0] * 200.0 / 65535),
+        (GREY[0] / 255.0, GREY[0] / 255.0),
+        (np.float32(GREY[0]) / 100, GREY[0] / 100),
+        (GREY[0][::-1, ::2], None),
+    ],
+    ids=["bits", "16 bits", "doubles", "floats", "view"],
+)
+def test_arrays_of_grey_levels_are_read(pixels, levels):
+    found = read(pixels, size=pixels.shape)[0, 0]
+    expected = pixels / 255 if levels is None else levels
+    np.testing.assert_array_equal(found, expected.astype(np.float32))
+
+
+def test_a_pipeline_takes_images_of_several_sizes(tmp_path):
+    rng = np.random.default_rng(0)
+    sizes, y = rng.integers(9, 30, (40, 2)), np.arange(40) % 2
+    X = [
+        np.uint8(rng.integers(0, 100, size) + 120 * label)
+        for size, label in zip(sizes, y, strict=True)
+    ]
+    model = make_pipeline(ReadImages(size=8), ConvNetGPClassifier(rbf()))
+    model.fit(X[:30], y[:30])
+    assert model.score(X[30:], y[30:]) == 1.0
+    later = tmp_path / "later.png"
+    Image.fromarray(X[31]).save(later)
+    np.testing.assert_array_equal(
+        model.predict_proba([later]), model.predict_proba([X[31]])
+    )
 
 
 @pytest.mark.parametrize(
