@@ -18,6 +18,7 @@ import numpy as np
 
 from skconvgp import ImageClassifier
 from skconvgp.datasets import load_digits_images
+from skconvgp.display import NoveltyDisplay, PredictionSetDisplay
 from skconvgp.questions import novelty, prediction_set
 
 X, y = load_digits_images(return_X_y=True)
@@ -93,22 +94,20 @@ for axes in (left, right):
 plt.show()
 
 # %%
-# Some images
-# -----------
-# First row: images whose set of 95 % has two or three labels, by the second classifier.
-# Second row: images of the digits 0 to 6 with the smallest p-values.
+# Images of the digits 0 to 6 with their sets of 90 %, by the second classifier. Red are
+# those that miss the true label.
 
-sets, p_values = prediction_set(doubtful, like, 0.95), novelty(gp, like)
-figure, axes = plt.subplots(2, 8, figsize=(9.5, 3), layout="constrained")
-unsure = np.flatnonzero(np.isin(sets.sum(1), (2, 3)))[:8]
-for axis, i in zip(axes[0], unsure, strict=True):
-    axis.set_title(" ".join(map(str, doubtful.classes_[sets[i]])), size=8)
-    axis.imshow(like[i].squeeze(), cmap="gray_r")
-for axis, i in zip(axes[1], np.argsort(p_values)[:8], strict=True):
-    axis.set_title(f"p = {p_values[i]:.3f}", size=8)
-    axis.imshow(like[i].squeeze(), cmap="gray_r")
-for axis in axes.flat:
-    axis.set(xticks=[], yticks=[])
+PredictionSetDisplay.from_estimator(doubtful, like, like_labels, level=0.9)
+plt.show()
+
+# %%
+# Over time
+# ---------
+# A camera is turned after 200 images: each of the next 200 is a mirror image. The share
+# of small p-values among the last 50 says so soon.
+
+stream = np.concatenate([like[:200], like[200:, ..., ::-1]])
+NoveltyDisplay.from_estimator(gp, stream)
 plt.show()
 
 # %%

@@ -68,9 +68,9 @@ PUBLIC_NAMES = {
     "skconvgp.datasets": """fetch_cifar10 fetch_mnist load_digits_images
         load_image_folder load_uci make_doppler make_rectangles
         make_swissroll_cheesecake make_three_bumps""",
-    "skconvgp.display": """AuditDisplay CompletionErrorDisplay PatchesDisplay
-        ReliabilityDisplay RhoTraceDisplay SelectionDisplay SpectrumDisplay
-        UncertainDigitsDisplay""",
+    "skconvgp.display": """AttributionDisplay AuditDisplay CompletionErrorDisplay
+        NoveltyDisplay PatchesDisplay PredictionSetDisplay ReliabilityDisplay
+        RhoTraceDisplay SelectionDisplay SpectrumDisplay UncertainDigitsDisplay""",
     "skconvgp.estimators": """SKOPS_TRUSTED_TYPES BayesianNetworkClassifier
         BayesianNetworkRegressor BinaryEncoder NetworkReport ConvNetGPClassifier
         ConvNetGPRegressor FitPlan FitReport ImageClassifier ImagePart ImageRegressor

@@ -6,7 +6,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skconvgp._settings import is_int
-from skconvgp.display._pictures import COLORS, as_pictures
+from skconvgp.display._pictures import (
+    as_pictures,
+    draw_picture,
+    read_pictures,
+    shown,
+)
 from skconvgp.display._pyplot import pyplot_for
 from skconvgp.questions import audit as ask
 
@@ -94,10 +99,7 @@ class AuditDisplay:
         display : AuditDisplay
             The display, drawn.
         """
-        images = np.asarray(X)
-        if images.ndim == 2:
-            images = images.reshape(len(images), *estimator.image_shape_)
-        found = ask(estimator)
+        images, found = read_pictures(estimator, X), ask(estimator)
         return cls.from_audit(found, images, n_images=n_images, figure=figure)
 
     @classmethod
@@ -190,23 +192,14 @@ class AuditDisplay:
         cells = []
         for one in self.audit.records(name)[: n_images // SECTIONS[name][1]]:
             label, proposal = one.get("label", one.get("target")), one.get("proposal")
-            text = _shown(label)
+            text = shown(label)
             if proposal is not None:
-                text = f"{text} → {_shown(proposal)}"
+                text = f"{text} → {shown(proposal)}"
             cells.append((one["index"], text))
             if "other" in one:
-                cells.append((one["other"], _shown(one.get("other_label"))))
+                cells.append((one["other"], shown(one.get("other_label"))))
         return cells
 
     def _draw(self, axes: "Axes", index: int, text: str) -> None:
-        picture = self.images[index]
-        shown = picture.transpose(1, 2, 0) if len(picture) == COLORS else picture[0]
-        axes.imshow(shown, cmap="gray_r")
+        draw_picture(axes, self.images[index])
         axes.set_title(f"{index}\n{text}", fontsize="small")
-
-
-def _shown(label: Any) -> str:
-    """Return a label, or a number in few digits."""
-    if label is None:
-        return ""
-    return f"{label:.3g}" if isinstance(label, float) else str(label)

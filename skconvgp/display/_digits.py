@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skconvgp.display._pictures import GRAY, as_pictures
+from skconvgp.display._pictures import as_pictures, draw_picture, read_pictures
 from skconvgp.display._pyplot import pyplot_for
 
 if TYPE_CHECKING:
@@ -98,11 +98,8 @@ class UncertainDigitsDisplay:
         display : UncertainDigitsDisplay
             The display, drawn.
         """
-        images = np.asarray(X)
-        if images.ndim == 2:
-            images = images.reshape(len(images), *estimator.image_shape_)
         return cls.from_predictions(
-            images,
+            read_pictures(estimator, X),
             estimator.predict_proba(X),
             y,
             labels=estimator.classes_,
@@ -195,12 +192,7 @@ class UncertainDigitsDisplay:
         return self
 
     def _draw(self, axes: "Axes", index: int) -> None:
-        picture = self.images[index]
-        axes.imshow(
-            picture[0] if len(picture) == GRAY else picture.transpose(1, 2, 0),
-            cmap="gray_r",
-        )
-        axes.set_axis_off()
+        draw_picture(axes, self.images[index])
         label, confidence = self.labels[index], self.confidence[index]
         title, color = f"{label}: {confidence:.1%}", "black"
         if self.y_true is not None and self.y_true[index] != label:
