@@ -102,7 +102,7 @@ PUBLIC_NAMES = {
         interval_coverage interval_width negative_log_predictive_density
         reliability_table robustness_curve split_rhat""",
     "skconvgp.questions": """Audit attribution audit novelty prediction_interval
-        prediction_set query representer_points""",
+        prediction_set query representer_points select_threshold""",
     "skconvgp.solvers": """Cholesky CholeskyState ConjugateGradient
         ConjugateGradientState Lsqr Part RefinedCholesky RefinedCholeskyState
         Solution""",

@@ -2,6 +2,7 @@
 
 from skconvgp.questions._attribution import attribution
 from skconvgp.questions._audit import Audit, audit
+from skconvgp.questions._deciding import select_threshold
 from skconvgp.questions._intervals import prediction_interval
 from skconvgp.questions._novelty import novelty
 from skconvgp.questions._query import query
@@ -17,4 +18,5 @@ __all__ = [
     "prediction_set",
     "query",
     "representer_points",
+    "select_threshold",
 ]

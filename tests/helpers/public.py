@@ -441,6 +441,9 @@ FUNCTIONS: dict[str, Callable[[], object]] = {
     "audit": _of_audit,
     "attribution": partial(_of_questions, questions.attribution),
     "representer_points": lambda: list(_of_questions(questions.representer_points)),
+    "select_threshold": partial(
+        questions.select_threshold, LABELS, PROBABILITIES, risk=0.9
+    ),
     "query": partial(_of_questions, partial(questions.query, n=3)),
     **{
         name: partial(getattr(metrics, name), LABELS, PROBABILITIES)
