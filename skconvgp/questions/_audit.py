@@ -145,7 +145,7 @@ FINDINGS = (
 
 
 @public
-def audit(gp: Any, near: float = 1e-3) -> Audit:
+def audit(gp: Any, near: float = 0.01) -> Audit:
     r"""Return what is wrong with the training set of a fitted model, without a refit.
 
     Every finding follows from predictions of each training sample from all the others,
@@ -155,9 +155,10 @@ def audit(gp: Any, near: float = 1e-3) -> Audit:
     ----------
     gp : classifier or regressor
         Fitted, with left-out predictions (`loo_predict`).
-    near : float, default=1e-3
+    near : float, default=0.01
         Two samples are near copies below this share of the median distance of pairs.
-        The distance is 1 less the correlation of both in the prior.
+        The distance is 1 less the correlation of both in the prior, which grows like
+        the square of a distance in pixels.
 
     Returns
     -------
