@@ -7,8 +7,8 @@
 # Modules are compiled once, even where the shell forbids it: else each process that a
 # test starts compiles all of the package for seconds.
 export PYTHONDONTWRITEBYTECODE :=
-.PHONY: help demo test test-oldest test-pure test-lanes test-processors test-sanitize test-all \
-    test-gpu lint docs bench clean distclean
+.PHONY: help demo check test test-oldest test-pure test-lanes test-processors \
+    test-sanitize test-all test-gpu lint docs bench clean distclean
 
 VENV ?= .venv
 VENV_OLDEST ?= .venv-oldest
@@ -49,6 +49,11 @@ ONLY ?= -m "not slow"
 # On the oldest versions one estimator of a class stands for all.
 ONLY_OLDEST ?= -m "not slow and not variant"
 TESTS ?=
+# A user's minute: images, files of models, and the compiled code against torch.
+CHECK_TESTS ?= tests/estimators/images/test_images.py \
+    tests/estimators/images/test_single_parts.py tests/estimators/test_persistence.py \
+    tests/backends/test_scattering.py tests/kernels/test_reference_values.py \
+    tests/kernels/test_vectors.py
 # What other libraries decide: scikit-learn's checks, arrays and frames of others, files,
 # pictures, data sets, linear algebra. And what the package does without its extension.
 OLDEST_TESTS ?= tests/test_common.py tests/test_parts.py tests/datasets tests/display \
@@ -83,6 +88,7 @@ SANITIZE_ENV = ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 
 help:
 	@echo "make demo          classify handwritten digits, compare, draw the least certain"
+	@echo "make check         run some 200 tests of what is installed: a minute"
 	@echo "make test          run the tests, but for the slow ones"
 	@echo "make test-all      run everything, before a release: an hour"
 	@echo "make test-oldest   run the tests on the oldest supported versions"
@@ -113,7 +119,10 @@ $(VENV_OLDEST)/.needs: constraints-oldest.txt
 	@touch $@
 
 # These two borrow what $(VENV) has, torch too.
-$(VENV_PURE)/.ready-test: $(VENV)/.ready-test
+$(VENV_PURE)/.ready-check: $(VENV)/.ready-test
+	$(TEST_ENV) $(BIN) $(PYTEST) $(ONLY) $(CHECK_TESTS) $(ARGS)
+
+test: $(VENV)/.ready-test
 	@SKCONVGP_REQUIRE_EXTENSION=0 CC=/bin/false CXX=/bin/false \
 	    .ci/venv $(VENV_PURE) "$(BIN)" constraints.txt test
 	@touch $@
