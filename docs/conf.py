@@ -138,7 +138,8 @@ def to_restructuredtext(text: str) -> str:
 def read_markdown(app, docname, content):
     """Convert pages that are Markdown files."""
     if Path(app.env.doc2path(docname)).suffix == ".md":
-        content[0] = to_restructuredtext(content[0])
+        # Whoever searches for a subject wants the page about it, not how it was decided.
+        content[0] = ":nosearch:\n\n" + to_restructuredtext(content[0])
 
 
 def include_markdown(_app, path, _docname, content):
