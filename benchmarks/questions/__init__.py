@@ -11,6 +11,8 @@ it, on several draws of the training samples:
 - novelty: is it an image of this kind? How many images of other kinds are found, and
   how many false alarms there are, beside nearest neighbours of scattering coefficients
   and an isolation forest.
+- labels: which labels are wrong? How many of those that are looked at first, and of
+  those that are told, beside cleanlab with probabilities of five folds.
 
 Rows of packages that are not installed are left out. Rows that are there are not
 measured again; parts, sets and draws can run alone. Whole, it takes some hours on a
@@ -23,10 +25,10 @@ from importlib.util import find_spec
 from typing import Any
 
 from benchmarks.measure import Record
-from benchmarks.questions import intervals, novelty, sets
+from benchmarks.questions import intervals, labels, novelty, sets
 from benchmarks.report import AGAIN, Figures, show
 
-ASKED = {"sets": sets, "intervals": intervals, "novelty": novelty}
+ASKED = {"sets": sets, "intervals": intervals, "novelty": novelty, "labels": labels}
 PARTS = {name: part.KEYS for name, part in ASKED.items()}
 USUAL = {"draws": list(range(5))}
 QUICK = {"draws": [0], "parts": ["intervals"]}

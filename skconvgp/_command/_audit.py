@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from argparse import ArgumentTypeError
@@ -55,8 +56,12 @@ def add_to(commands: Any) -> None:
 def _run(options: Any) -> None:
     """Read, fit, ask, and write the page."""
     folder, output = options.folder, options.output
-    if output.is_dir() or not output.absolute().parent.is_dir():
-        raise ValueError(f"--output {str(output)!r} must be a file in a folder.")
+    place = output if output.exists() else output.absolute().parent
+    if output.is_dir() or not os.access(place, os.W_OK):
+        raise ValueError(
+            f"--output {str(output)!r} must be a file that can be written, in a folder "
+            "that is there."
+        )
     _tell(f"reading the pictures in {str(folder)!r}")
     found = load_image_folder(folder, size=options.size)
     if found.target is None:

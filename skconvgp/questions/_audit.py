@@ -287,7 +287,8 @@ def _near_copies(gp: Any, training: Training, near: float) -> tuple[Columns, int
     is_near = found.distance < near * found.usual
     is_near |= found.distance == 0.0
     place, column = np.nonzero(is_near)
-    distance = found.distance[place, column] / found.usual
+    # Of equal samples the usual distance is 0, too.
+    distance = found.distance[place, column] / (found.usual or 1.0)
     order = np.argsort(distance, kind="stable")
     columns = {
         "index": found.samples[place[order]],

@@ -177,7 +177,7 @@ def test_where_the_page_goes_is_checked_first(folder, tmp_path, capsys):
     for place in (tmp_path, tmp_path / "missing" / "page.html"):
         assert main(["audit", str(folder), "--output", str(place)]) == 1
         told = capsys.readouterr().err
-        assert "must be a file in a folder" in told
+        assert "must be a file that can be written, in a folder" in told
         assert "reading" not in told
 
 

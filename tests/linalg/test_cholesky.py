@@ -11,6 +11,7 @@ from skconvgp.linalg import (
     cholesky_inverse_diag,
     cholesky_logdet,
     cholesky_product,
+    cholesky_rows,
     cholesky_solve,
     factor_with_jitter_,
     half_solve,
@@ -296,4 +297,9 @@ def test_a_pivot_of_rounding_errors_is_no_factor(dtype):
 def test_product_of_a_factor_with_itself(n):
     factor = torch.randn(n, n, generator=torch.Generator().manual_seed(n)).double()
     factor = factor.tril()
-    torch.testing.assert_close(cholesky_product(factor), factor @ factor.mT)
+    whole = factor @ factor.mT
+    torch.testing.assert_close(cholesky_product(factor), whole)
+    rows = slice(2, len(factor) - 1)
+    torch.testing.assert_close(
+        cholesky_rows(factor, rows), whole[rows, : len(factor) - 1]
+    )

@@ -23,6 +23,7 @@ from skconvgp import (
 )
 from skconvgp.completion import NearestNeighbors
 from skconvgp.kernels import PatchKernel, rbf
+from skconvgp.processes.posterior import _alike
 from skconvgp.questions import audit
 from skconvgp.solvers import Cholesky, ConjugateGradient, RefinedCholesky
 from tests.helpers.conformal import all_left_out, count_factors
@@ -151,6 +152,22 @@ def test_near_copies_are_all_pairs_below_a_distance(solver):
     assert [list(two) for two in zip(*told, strict=True)] == labels
     assert found.n_compared == found.n_samples == 60
     assert {(50, 3), (52, 3)} <= set(pairs)
+
+
+@pytest.mark.parametrize("has_features", [False, True])
+def test_blocks_find_the_same_near_copies(monkeypatch, has_features):
+    X, y = blobs(90)
+    gp = ConvNetGPClassifier(rbf(1.0), noise_variance=NOISE).fit(X, y)
+    if has_features:
+        gp = NystromCompletedGP(rbf(1.0), n_landmarks=30, random_state=0).fit(X, y)
+    whole = audit(gp, near=0.1).records("near_copies")
+    assert len(whole) > 10
+    monkeypatch.setattr(_alike, "NUMBERS", 7 * 90)
+    found = audit(gp, near=0.1).records("near_copies")
+    assert [one["index"] for one in found] == [one["index"] for one in whole]
+    for one, other in zip(found, whole, strict=True):
+        assert one["other"] == other["other"]
+        np.testing.assert_allclose(one["distance"], other["distance"])
 
 
 def test_a_given_matrix_and_its_kernel_have_the_same_findings():
@@ -343,6 +360,16 @@ def test_nothing_is_factored(monkeypatch):
     counted = count_factors(monkeypatch)
     audit(gp)
     assert counted == []
+
+
+def test_equal_samples_are_all_copies():
+    X, y = np.ones((12, 2)), np.arange(12) % 2
+    with pytest.warns(UserWarning, match="All 12 training samples are equal"):
+        gp = ConvNetGPClassifier(rbf(1.0), noise_variance=NOISE).fit(X, y)
+    found = audit(gp)
+    assert set(column(found, "near_copies", "index")) == set(range(1, 12))
+    assert set(column(found, "near_copies", "distance")) == {0.0}
+    assert not len(found.outliers)
 
 
 def test_one_sample_is_no_pair():
