@@ -94,10 +94,10 @@ for axes in (left, right):
 plt.show()
 
 # %%
-# Images of the digits 0 to 6 with their sets of 90 %, by the second classifier. Red are
+# Images of the digits 0 to 6 with their sets of 93 %, by the second classifier. Red are
 # those that miss the true label.
 
-PredictionSetDisplay.from_estimator(doubtful, like, like_labels, level=0.9)
+PredictionSetDisplay.from_estimator(doubtful, like, like_labels, level=0.93)
 plt.show()
 
 # %%

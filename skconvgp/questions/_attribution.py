@@ -160,7 +160,7 @@ def _position_maps(scores: LatentScores, start: FloatArray | None) -> FloatArray
     """Return maps (n, h, w) by the positions of patches, less those of a baseline."""
     gp: Any = scores.estimator
     process, resources, outputs = gp._process, gp._resources(), scores.outputs
-    rows = gp._read_new(scores.samples)
+    rows = gp._read_new(scores.given)
     folded: Any = folded_of(process)
     maps = place_maps(folded, rows, outputs, resources)
     if start is not None:

@@ -15,7 +15,8 @@ from skconvgp.questions._scores import LatentScores
 
 __all__ = ["path_maps"]
 
-AT_ONCE = 128  # points on paths whose derivatives are computed
+# Points on paths whose derivatives are computed at once, and numbers of them.
+AT_ONCE, HELD = 128, 2**22
 TOLERANCE = 0.01  # of the sum of the sizes of contributions
 
 
@@ -27,12 +28,13 @@ def path_maps(scores: LatentScores, start: FloatArray, n_steps: int) -> FloatArr
     """
     gp: Any = scores.estimator
     process, resources = gp._process, gp._resources()
-    rows = gp._read_new(scores.samples).astype(np.float64)
+    rows = gp._read_new(scores.given).astype(np.float64)
     first, n = start.reshape(1, -1), len(rows)
     nodes, weights = np.polynomial.legendre.leggauss(n_steps)
     chosen = np.eye(len(process.model.scale))[scores.outputs]
     mean_slopes = np.zeros_like(rows)
-    for part in slices(n * n_steps, AT_ONCE):
+    size = max(1, min(AT_ONCE, HELD // rows.shape[1]))
+    for part in slices(n * n_steps, size):
         owners, steps = np.divmod(np.arange(part.start, part.stop), n_steps)
         shares = (nodes[steps, None] + 1.0) / 2.0
         points = first + shares * (rows[owners] - first)

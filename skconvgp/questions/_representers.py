@@ -101,7 +101,7 @@ def representer_points(
     if known is None or not is_expansion(known):
         known = Asked.of(gp, QUESTION, INSTEAD, compares=False).process
     scores = LatentScores.of(gp, X, target, QUESTION)
-    rows = gp._read_new(scores.samples)
+    rows = gp._read_new(scores.given)
     warn_of_basis(known.basis, rows)
     samples = representer_samples(known)
     places, values = representer_values(

@@ -27,7 +27,8 @@ class LatentScores:
     """A latent function for each sample: of a class, or of an output."""
 
     estimator: Any
-    samples: NDArray[Any]  # (n, ...), as they were given
+    given: Any  # samples, perhaps a frame whose columns have names
+    samples: NDArray[Any]  # (n, ...), the same as an array
     outputs: NDArray[np.intp]  # (n,), which function
 
     @classmethod
@@ -38,12 +39,13 @@ class LatentScores:
             why = NO_LATENTS
         refuse(estimator, question, why)
         check_is_fitted(estimator)
-        samples = np.asarray(host_samples(X))
+        given = host_samples(X)
+        samples = np.asarray(given)
         if is_classifier(estimator):
-            outputs = _codes(estimator, samples, target)
+            outputs = _codes(estimator, given, len(samples), target)
         else:
             outputs = _indices(estimator, len(samples), target)
-        return cls(estimator, samples, outputs)
+        return cls(estimator, given, samples, outputs)
 
     @property
     def image_shape(self) -> tuple[int, int, int]:
@@ -72,9 +74,9 @@ class LatentScores:
         return scores
 
 
-def _codes(classifier: Any, samples: NDArray[Any], target: Any) -> NDArray[np.intp]:
+def _codes(classifier: Any, samples: Any, n: int, target: Any) -> NDArray[np.intp]:
     """Return the codes (n,) of labels, by default those of predicted ones."""
-    n, classes = len(samples), classifier.classes_
+    classes = classifier.classes_
     if target is None:
         labels = classifier.predict(samples)
     else:

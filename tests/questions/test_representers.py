@@ -1,5 +1,7 @@
 """Training samples that carry a prediction."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
@@ -217,6 +219,20 @@ def test_a_sample_alone_has_the_points_that_it_has_among_others():
             one, own = representer_points(gp, X[50 + i : 51 + i])
             np.testing.assert_array_equal(one[0], indices[i])
             np.testing.assert_allclose(own[0], values[i], rtol=1e-6)
+
+
+def test_frames_keep_the_names_of_their_columns():
+    pandas = pytest.importorskip("pandas")
+    X, y = blobs(30)
+    frame = pandas.DataFrame(X, columns=["width", "height"])
+    gp = ConvNetGPClassifier(rbf(1.0)).fit(frame[:25], y[:25])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        indices, _ = representer_points(gp, frame[25:])
+        maps = attribution(gp, frame[25:])
+    plain = ConvNetGPClassifier(rbf(1.0)).fit(X[:25], y[:25])
+    np.testing.assert_array_equal(indices, representer_points(plain, X[25:])[0])
+    np.testing.assert_allclose(maps, attribution(plain, X[25:]))
 
 
 def test_nothing_is_factored_again(monkeypatch):

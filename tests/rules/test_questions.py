@@ -141,6 +141,15 @@ def test_each_class_has_maps_or_says_how(case):
     assert maps.shape == (len(new), 8, 8)
     assert np.isfinite(maps).all()
     assert maps.any()
+    if case.name.startswith("PatchGP"):
+        latent, outputs = fitted.predict_latent(new), np.zeros(len(new), dtype=int)
+        offset = getattr(fitted, "latent_offset_", getattr(fitted, "y_mean_", None))
+        if is_classifier(fitted):
+            outputs = np.searchsorted(fitted.classes_, fitted.predict(new))
+        latent = latent.reshape(len(new), -1)[np.arange(len(new)), outputs]
+        np.testing.assert_allclose(
+            maps.sum((1, 2)), latent - offset[outputs], rtol=0, atol=1e-5
+        )
 
 
 @ignored
