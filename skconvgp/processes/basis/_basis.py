@@ -110,9 +110,9 @@ class Basis(ABC):
         return self
 
     def joined(self, rows: NDArray[Any], run: Run) -> Any:  # noqa: ARG002  (is rare)
-        """Return the basis of its samples and of further ones (n1, d); None for none.
+        """Return the basis of its samples, followed by further ones (n1, d).
 
-        Values are covariances with its samples, followed by those with further ones.
+        Beside it are the covariances (n1, m + n1) of these with all. None for none.
         """
         return None
 

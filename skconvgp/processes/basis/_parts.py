@@ -157,7 +157,7 @@ class KernelPart(Seen):
     def joined(self, sight: Sight, run: Run) -> Self:
         """Return the part with further images beside the training images."""
         rows = seen_rows(self, sight, run)
-        return replace(self, basis=self.basis.joined(rows, run))
+        return replace(self, basis=self.basis.followed_by(rows))
 
     def fold(self, dual: FloatArray) -> FoldedKernel:
         """Return the means by dual coefficients (n, k)."""
@@ -248,7 +248,7 @@ class MirroredPart(Seen):
         """Return the part with further images beside the training images."""
         n, m = self.basis.n_samples // 2, len(sight.images)
         both = [seen_rows(self, one, run) for one in (sight, sight.flipped)]
-        basis = self.basis.joined(np.concatenate(both), run)
+        basis = self.basis.followed_by(np.concatenate(both))
         own, new = np.arange(n), 2 * n + np.arange(m)
         order = np.concatenate([own, new, n + own, m + new])
         return replace(self, basis=basis.take(order))

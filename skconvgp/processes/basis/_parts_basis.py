@@ -127,15 +127,20 @@ class PartsBasis(Basis):
             yield cross, diag
             show(block.stop, len(new))
 
-    def joined(self, rows: NDArray[Any], run: Run) -> Self:
-        """Return the basis of its images and of further ones (n1, d)."""
-        every = self
+    def joined(self, rows: NDArray[Any], run: Run) -> tuple[Self, Tensor]:
+        """Return it with further images, and covariances (n1, m + n1) of these."""
+        every, quiet = self, run.quiet()
         for block in slices(len(rows), self.rows_at_once(run.config)):
-            sight, given = self._sight(rows[block]), run.quiet()
-            parts = tuple(part.joined(sight, given) for part in every.parts)
-            images = every.images.joined(rows[block], run)
+            sight = self._sight(rows[block])
+            parts = tuple(part.joined(sight, quiet) for part in every.parts)
+            images = every.images.followed_by(rows[block])
             every = replace(every, images=images, parts=parts)
-        return every
+        size = len(rows), every.n_samples
+        dtype, device = run.config.solve_dtype, run.config.device
+        own = torch.zeros(size, dtype=dtype, device=device)
+        for part, factor in every._in_turn:
+            own.add_(part.gram(quiet)[self.n_samples :], alpha=factor)
+        return every, own
 
     def variances(self, rows: NDArray[Any], run: Run) -> Tensor:
         """Return prior variances (n1,) of new images (n1, d)."""

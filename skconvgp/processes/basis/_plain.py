@@ -116,10 +116,15 @@ class KernelBasis(Basis):
         """Return the basis of the samples at these indices, for a fit to them."""
         return self.take(indices)
 
-    def joined(self, rows: NDArray[Any], run: Run) -> Self:  # noqa: ARG002  (is free)
-        """Return the basis of its samples and of further ones (n1, d)."""
+    def followed_by(self, rows: NDArray[Any]) -> Self:
+        """Return the basis of its samples, followed by further ones (n1, d)."""
         every = np.concatenate([self.rows, rows])
         return replace(self, rows=every, indices=np.arange(len(every)))
+
+    def joined(self, rows: NDArray[Any], run: Run) -> tuple[Self, Tensor]:
+        """Return it with further samples, and covariances (n1, m + n1) of these."""
+        every = self.followed_by(rows)
+        return every, every.oracle(run.quiet(), "basis").gram()[self.n_samples :]
 
     def resolved(self) -> Self:
         """Return the basis with settings of the kernel computed from the samples."""

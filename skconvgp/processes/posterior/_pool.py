@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -47,23 +48,26 @@ def choose_solved(
     `candidates` (c,) are indices of rows (r, d).
     """
     r, c, n = len(rows), len(candidates), process.basis.n_samples
-    numbers = r * c + n * (2 * r + c)
-    model = process.model
+    numbers = r * c + n * (2 * r + c) + (n + c) ** 2
+    model, others = process.model, np.setdiff1d(np.arange(r), candidates)
 
     def pool_at(run: Run, at: Tensor) -> Pool:
         posterior: Any = process.posterior.at(process.basis, run)
-        # Features of an image are computed once for both kinds of covariances.
-        basis = process.basis.joined(rows[candidates], run)
-        covariance = torch.empty((r, c), dtype=run.config.solve_dtype, device=at.device)
-        halves, start = [], 0
-        for values, prior in basis.stream(NewRows(rows), run, needs_diag=False):
-            cross, with_candidates = values.split([n, c], dim=1)
-            stop = start + len(values)
-            covariance[start:stop] = with_candidates / posterior.unit
-            halves.append(posterior.part(cross, prior)[0].minus)
-            start = stop
-        half = torch.cat(halves, dim=1)
-        halves.clear()
+        # What an image takes to be compared is computed once for all its covariances.
+        basis, own = process.basis.joined(rows[candidates], run)
+        covariance = own.new_empty((r, c))
+        half = own.new_empty((n, r))
+
+        def put(members: Tensor, values: Tensor) -> None:
+            covariance[members] = values[:, n:] / posterior.unit
+            half[:, members] = posterior.part(values[:, :n], values[:, 0])[0].minus
+
+        put(at, own)
+        del own
+        start, further = 0, to_tensor(others, at.device)
+        for values, _ in basis.stream(NewRows(rows[others]), run, needs_diag=False):
+            put(further[start : start + len(values)], values)
+            start += len(values)
         covariance.addmm_(half.mT, half[:, at], alpha=-1.0)
         noise = torch.full_like(covariance[0], model.noise)
         return Pool(covariance, at, noise + float(posterior.state.jitter))
