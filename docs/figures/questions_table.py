@@ -18,7 +18,10 @@ MISSING = (
     "The figures have not been measured for this build of the documentation. "
     "``python -m benchmarks questions`` measures them.\n"
 )
-OURS = ("prediction_set", "prediction_interval", "predict_interval", "ImageClassifier")
+OURS = (
+    *("prediction_set", "prediction_interval", "predict_interval", "ImageClassifier"),
+    *("variance", "uncertain variance"),
+)
 # Scores of each part: what a column is called, and how a number is written.
 COLUMNS = {
     "sets": {
@@ -43,6 +46,12 @@ COLUMNS = {
         "found_strange_0.05": ("strange images found", "{:.3f}"),
         "auc_strange": ("AUC", "{:.3f}"),
         "ask_cpu_seconds_of_1000": ("1000 images, s", "{:.2g}"),
+    },
+    "query": {
+        "accuracy_50": ("accuracy, 50 labels", "{:.3f}"),
+        "accuracy_100": ("100", "{:.3f}"),
+        "accuracy_200": ("200", "{:.3f}"),
+        "accuracy_400": ("400", "{:.3f}"),
     },
 }
 
