@@ -62,6 +62,8 @@ class Basis(ABC):
     is_streamed: ClassVar[bool] = False
     # Whether its values are latent means: nothing else is left of a fit.
     gives_means: ClassVar[bool] = False
+    # Whether further samples can follow its own, as `joined` does.
+    is_joined: ClassVar[bool] = False
     # Whether no other backend ever computes it.
     is_by_torch: ClassVar[bool] = False
 
@@ -109,12 +111,12 @@ class Basis(ABC):
         """Return the basis of some of its samples: itself, if it keeps none."""
         return self
 
-    def joined(self, rows: NDArray[Any], run: Run) -> Any:  # noqa: ARG002  (is rare)
+    def joined(self, rows: NDArray[Any], run: Run) -> Any:
         """Return the basis of its samples, followed by further ones (n1, d).
 
-        Beside it are the covariances (n1, m + n1) of these with all. None for none.
+        Beside it are the covariances (n1, m + n1) of these with all. If `is_joined`.
         """
-        return None
+        raise NotImplementedError
 
     def variances(self, rows: NDArray[Any], run: Run) -> Tensor:
         """Return prior variances (n1,) of new samples (n1, d)."""

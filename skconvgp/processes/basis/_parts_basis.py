@@ -39,6 +39,7 @@ class PartsBasis(Basis):
     computed: Tensor | None = None  # (n, n), the Gram matrix, during a fit
 
     is_streamed: ClassVar[bool] = True  # if its images are landmarks
+    is_joined: ClassVar[bool] = True
 
     @property
     def n_samples(self) -> int:

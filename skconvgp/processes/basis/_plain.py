@@ -55,6 +55,7 @@ class KernelBasis(Basis):
     dtype: str = "float64"  # precision of tiles, "float32" or "float64"
 
     is_kernel: ClassVar[bool] = True
+    is_joined: ClassVar[bool] = True
 
     @property
     def kernel_basis(self) -> Self:

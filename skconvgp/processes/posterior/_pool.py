@@ -23,8 +23,8 @@ from skconvgp.processes.posterior._shared import unit_noise
 REMEDY = "choose from fewer images."
 
 NO_MATRIX = (
-    "kernel='precomputed' does not know covariances of new samples with each other: "
-    "fit with a kernel object"
+    "its matrix tells no covariances of new samples with each other: fit with a kernel "
+    "object"
 )
 
 # Returns which candidates are chosen.
@@ -33,7 +33,7 @@ Choice: TypeAlias = Callable[[Pool], Tensor]
 
 def why_no_matrix(process: Process) -> str:
     """Return why new samples have no covariances; empty if they do."""
-    return "" if process.basis.knows_variances else NO_MATRIX
+    return "" if process.basis.is_joined else NO_MATRIX
 
 
 def choose_solved(
