@@ -14,6 +14,9 @@ it, on several draws of the training samples:
 - labels: which labels are wrong? How many of those that are looked at first, and of
   those that are told, beside cleanlab with probabilities of five folds.
 - query: which images to label next? Accuracy with 50 to 400 labels by each strategy.
+- attribution: what did it look at? How soon the probability of the predicted label
+  falls if the pixels that a map points at are made black, beside random order,
+  occlusion, and integrated gradients of captum of a small network.
 
 Rows of packages that are not installed are left out. Rows that are there are not
 measured again; parts, sets and draws can run alone. Whole, it takes some hours on a
@@ -26,7 +29,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from benchmarks.measure import Record
-from benchmarks.questions import intervals, labels, novelty, query, sets
+from benchmarks.questions import attribution, intervals, labels, novelty, query, sets
 from benchmarks.report import AGAIN, Figures, show
 
 ASKED = {
@@ -35,6 +38,7 @@ ASKED = {
     "novelty": novelty,
     "labels": labels,
     "query": query,
+    "attribution": attribution,
 }
 PARTS = {name: part.KEYS for name, part in ASKED.items()}
 USUAL = {"draws": list(range(5))}

@@ -53,6 +53,12 @@ COLUMNS = {
         "accuracy_200": ("200", "{:.3f}"),
         "accuracy_400": ("400", "{:.3f}"),
     },
+    "attribution": {
+        "deletion": ("deletion", "{:.3f}"),
+        "insertion": ("insertion", "{:.3f}"),
+        "accuracy": ("accuracy", "{:.3f}"),
+        "ask_cpu_seconds_of_1000": ("1000 maps, s", "{:.2g}"),
+    },
 }
 
 
