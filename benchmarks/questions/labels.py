@@ -1,6 +1,7 @@
 """Wrong labels: how many of those that are looked at first are wrong."""
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -38,9 +39,13 @@ def measure(data: str, draw: int, methods: list[str]) -> Iterator[Figures]:
     y, is_wrong = changed(some.y, share, draw)
     for method in methods:
         watch = Stopwatch()
-        order, told = _asked(method, some, y)
+        proba, told = _asked(method, some, y)
         seconds = watch.read("")
-        yield {"method": method} | judged(is_wrong, order, told) | seconds
+        own = proba[np.arange(len(y)), y]
+        row = {"method": method} | judged(is_wrong, own.argsort(kind="stable"), told)
+        if method == OURS and find_spec("cleanlab"):
+            row["same_as_cleanlab"] = _same(y, proba, told)
+        yield row | seconds
 
 
 def changed(y: Array, share: float, draw: int) -> tuple[Array, Array]:
@@ -68,21 +73,30 @@ def judged(is_wrong: Array, order: Array, told: Array) -> Figures:
 
 
 def _asked(method: str, some: Samples, y: Array) -> tuple[Array, Array]:
-    """Return all samples, likely wrong ones first, and those that are told."""
+    """Return left-out probabilities, and samples that are told as wrong."""
     gp = ImageClassifier(image_shape=some.X.shape[1:], random_state=0)
     rows = some.flat().X
     if method == OURS:
         fitted = gp.fit(rows, y)
         told = [one["index"] for one in audit(fitted).records("wrong_labels")]
-        own = fitted.loo_predict_proba()[np.arange(len(y)), y]
-        return own.argsort(kind="stable"), np.array(told, int)
+        return fitted.loo_predict_proba(), np.array(told, int)
     from cleanlab.filter import find_label_issues
-    from cleanlab.rank import get_label_quality_scores
 
     model: Any = gp
     if method == SVC_FOLDS:
         model = make_pipeline(StandardScaler(), SVC(probability=True, random_state=0))
     proba = cross_val_predict(model, rows, y, cv=FOLDS, method="predict_proba")
-    scores = get_label_quality_scores(y, proba)
-    told = find_label_issues(y, proba, return_indices_ranked_by="self_confidence")
-    return np.asarray(scores).argsort(kind="stable"), np.asarray(told)
+    return proba, np.flatnonzero(find_label_issues(y, proba))
+
+
+def _same(y: Array, proba: Array, told: Array) -> bool:
+    """Return whether cleanlab tells the same samples by its rule of the same name."""
+    from cleanlab.filter import find_label_issues
+
+    expected = find_label_issues(
+        y,
+        proba,
+        filter_by="confident_learning",
+        return_indices_ranked_by="self_confidence",
+    )
+    return np.array_equal(told, expected)
