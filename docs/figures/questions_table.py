@@ -20,7 +20,7 @@ MISSING = (
 )
 OURS = (
     *("prediction_set", "prediction_interval", "predict_interval", "ImageClassifier"),
-    *("variance", "uncertain variance"),
+    *("variance", "uncertain variance", "audit"),
 )
 # Scores of each part: what a column is called, and how a number is written.
 COLUMNS = {
@@ -46,6 +46,13 @@ COLUMNS = {
         "found_strange_0.05": ("strange images found", "{:.3f}"),
         "auc_strange": ("AUC", "{:.3f}"),
         "ask_cpu_seconds_of_1000": ("1000 images, s", "{:.2g}"),
+    },
+    "labels": {
+        "precision_at_k": ("wrong among the first", "{:.2f}"),
+        "n_told": ("told", "{:.0f}"),
+        "precision_told": ("wrong of these", "{:.2f}"),
+        "recall_told": ("told of the wrong ones", "{:.2f}"),
+        "cpu_seconds": ("seconds", "{:.3g}"),
     },
     "query": {
         "accuracy_50": ("accuracy, 50 labels", "{:.3f}"),
@@ -83,7 +90,8 @@ def table(rows: list[Any], columns: dict[str, tuple[str, str]]) -> str:
             shown = f"**{method}**" if method.startswith(OURS) else method
             found.append([shown, *(cell(own, *one) for one in columns.items())])
         n_draws = len({row["draw"] for row in of_data})
-        title = f"{data}: means over {n_draws} draws"
+        over = f"means over {n_draws} draws" if n_draws > 1 else "one draw"
+        title = f"{data}: {over}"
         parts += [*list_table(title, found), ""]
     return "\n".join(parts)
 
