@@ -138,7 +138,7 @@ def to_restructuredtext(text: str) -> str:
 def read_markdown(app, docname, content):
     """Convert pages that are Markdown files."""
     if Path(app.env.doc2path(docname)).suffix == ".md":
-        # Whoever searches for a subject wants the page about it, not how it was decided.
+        # Who searches for a subject wants its page, not how it was decided.
         content[0] = ":nosearch:\n\n" + to_restructuredtext(content[0])
 
 
