@@ -15,6 +15,7 @@ from skconvgp import (
 )
 from skconvgp.completion import RandomFeatures
 from skconvgp.kernels import PatchKernel, rbf
+from skconvgp.processes.fits._feature_rows import whole_groups
 from skconvgp.questions import novelty, prediction_interval, prediction_set
 from tests.helpers.conformal import (
     count_factors,
@@ -141,16 +142,42 @@ def test_groups_of_patches_are_units():
     assert np.abs(novelty(patches, new) - novelty(alone, new)).max() > 0.05
 
 
-def test_whole_groups_are_kept():
-    """Of more samples than are kept, groups have all of their samples or none."""
-    X, y = clouds(1200)
-    groups = np.arange(1200) // 7
+def kept_units(units, *, as_groups):
+    """Return the numbers of units of which features are kept, after a check of them."""
+    X, y = clouds(len(units))
+    groups = units if as_groups else None
+    if not as_groups:  # units are copies
+        X = X[np.unique(units, return_index=True)[1]][units]
     gp = NystromCompletedGP(rbf(1.0), n_landmarks=3, random_state=0, noise_variance=0.2)
     gp.fit(X, y, groups=groups)
     kept = gp._process.growth.reservoir.rows.samples
-    sizes = np.bincount(groups[kept])
-    assert set(sizes) <= {0, 7, np.sum(groups == groups[-1])}
     assert 480 < len(kept) <= 500
+    found = np.bincount(units[kept], minlength=units.max() + 1)
+    np.testing.assert_array_equal(found[found > 0], np.bincount(units)[found > 0])
+    return np.flatnonzero(found)
+
+
+@pytest.mark.parametrize("as_groups", [True, False])
+def test_units_are_kept_as_a_whole_whatever_their_size(as_groups):
+    """Every second unit has nine samples, the others have one."""
+    sizes = np.tile([9, 1], 150)
+    units = np.repeat(np.arange(300), sizes)
+    kept = kept_units(units, as_groups=as_groups)
+    share, deviation = np.mean(kept % 2 == 0), 0.5 / np.sqrt(len(kept))
+    assert abs(share - 0.5) < 3.0 * deviation  # by their first keys nine in ten
+
+
+def test_sizes_of_groups_do_not_decide_which_are_kept():
+    groups = np.repeat(np.arange(60), np.tile([9, 1], 30))
+    rng, shares = np.random.default_rng(0), []
+    for _ in range(400):
+        kept = whole_groups(rng.permutation(len(groups)), groups, 100)
+        assert len(kept) <= 100
+        shares.append(np.mean(np.unique(groups[kept]) % 2 == 0))
+    # A large group ends the row of those that have room.
+    assert 0.44 < np.mean(shares) < 0.51
+    largest = whole_groups(rng.permutation(9), np.zeros(9, int), 5)
+    np.testing.assert_array_equal(largest, np.arange(9))
 
 
 @ignored

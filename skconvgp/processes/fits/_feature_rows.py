@@ -55,17 +55,34 @@ class Observed:
 def whole_groups(
     order: NDArray[np.intp], groups: NDArray[np.intp], n_most: int
 ) -> NDArray[np.intp]:
-    """Return the first rows of a random order, with their groups (m,) as a whole.
+    """Return rows of the first groups (m,) of a random order, as a whole.
 
-    If the first group has more than so many rows it is kept alone.
+    A group has the place of its first row, so that its size says nothing about whether
+    it is kept. If the first group has more than so many rows it is kept alone.
     """
-    groups = groups[order]
-    _, first, own = np.unique(groups, return_index=True, return_inverse=True)
-    # Groups in the order of their first rows.
-    ranks = first.argsort().argsort()[own.ravel()]
-    sizes = np.bincount(ranks)
-    n_groups = max(1, int(np.searchsorted(sizes.cumsum(), n_most, side="right")))
-    return np.sort(order[ranks < n_groups])
+    place, (first, own, sizes) = order.argsort(), _members(groups)
+    ranks = place[first].argsort().argsort()
+    # Sizes in the order of groups.
+    ends = sizes[ranks.argsort()].cumsum()
+    n_groups = max(1, int(np.searchsorted(ends, n_most, side="right")))
+    return np.flatnonzero(ranks[own] < n_groups)
+
+
+def shared_keys(
+    keys: NDArray[np.floating], units: NDArray[np.intp]
+) -> NDArray[np.floating]:
+    """Return keys (m,) that all rows of a unit share: that of its first row."""
+    first, own, _ = _members(units)
+    shared: NDArray[np.floating] = keys[first][own]
+    return shared
+
+
+def _members(groups: NDArray[np.intp]) -> tuple[NDArray[np.intp], ...]:
+    """Return the first row of each group, the group of each row, and sizes."""
+    _, first, own, sizes = np.unique(
+        groups, return_index=True, return_inverse=True, return_counts=True
+    )
+    return first, own.ravel(), sizes
 
 
 class Rows(Protocol):
@@ -94,12 +111,12 @@ class Reservoir(Generic[Kept]):
     keys: NDArray[np.floating]  # (m,)
     rows: Kept
 
-    def smallest(self, size: int, groups: NDArray[np.intp] | None = None) -> Self:
-        """Return at most so many of the rows, in their order; groups as a whole."""
+    def smallest(self, size: int, units: NDArray[np.intp] | None = None) -> Self:
+        """Return at most so many of the rows, in their order; units (m,) as a whole."""
         order = self.keys.argsort(kind="stable")
         chosen = np.sort(order[:size])
-        if groups is not None:
-            chosen = whole_groups(order, groups, size)
+        if units is not None:
+            chosen = whole_groups(order, units, size)
         return replace(self, keys=self.keys[chosen], rows=self.rows.take(chosen))
 
     def join(self, other: Self, size: int) -> Self:

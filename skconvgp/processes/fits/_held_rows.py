@@ -36,6 +36,7 @@ from skconvgp.processes.fits._feature_rows import (
     Reservoir,
     draw_keys,
     joined,
+    shared_keys,
     taken,
 )
 from skconvgp.processes.fits._label_choice import CHOOSING, LabelledRows
@@ -274,10 +275,9 @@ class HeldReading:
         left_out: KeptLeftOut = HeldLeftOut(found[0], found[1], solution.has_noise)
         if generator is None:
             return left_out, None
-        keys = draw_keys(n_before, len(samples), generator)
-        groups = self.problem.inputs.groups
-        own = None if groups is None else to_numpy(groups)
-        reservoir = Reservoir(keys, held).smallest(KEPT_ROWS, own)
+        units = to_numpy(self.problem.inputs.left_out_with)
+        keys = shared_keys(draw_keys(n_before, len(samples), generator), units)
+        reservoir = Reservoir(keys, held).smallest(KEPT_ROWS, units)
         if before is not None and before.growth is not None:
             kept = before.growth.reservoir
             kept = replace(kept, rows=thaw(kept.rows, self.device))
