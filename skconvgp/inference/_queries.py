@@ -18,6 +18,7 @@ __all__ = ["Pool", "least_variance"]
 AT_ONCE = 2**16
 # Shares of a score by which others may differ from it and count as equal.
 TIED, SINGLE_TIED = 1e-9, 1e-5
+ROUNDING = 16  # largest variance that counts as none, in units of the last digit of 1
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,12 @@ def least_variance(pool: Pool, weights: Tensor, count: int) -> Tensor:
 
     `weights` (r,) are those of the samples in the mean. After a choice the covariance
     is that of a posterior with an observation of the candidate. The first of equally
-    good candidates is taken.
+    good candidates is taken. A candidate whose value is known but for rounding reduces
+    nothing.
     """
     covariance, at = pool.covariance, pool.candidates
     tied = TIED if covariance.dtype == torch.float64 else SINGLE_TIED
+    least = ROUNDING * torch.finfo(covariance.dtype).eps
     index = int_range(len(at), at.device)
     is_free = torch.ones_like(at, dtype=torch.bool)
     column, row = torch.zeros_like(covariance[:, 0]), torch.zeros_like(covariance[0])
@@ -52,11 +55,12 @@ def least_variance(pool: Pool, weights: Tensor, count: int) -> Tensor:
             reduced += weights[part] @ changed.square()
         var = covariance[at, index].clamp(min=0.0) + pool.noise
         # A copy of a sample without noise has no variance at all.
-        reduced /= var.clamp(min=torch.finfo(var.dtype).tiny)
+        gain = torch.where(var > least, var.reciprocal(), 0.0)
+        reduced *= gain
         best = reduced[is_free].max()
         is_best = is_free & (reduced >= best * (1.0 - tied))
         one = int(is_best.nonzero()[0])
         chosen.append(one)
         is_free[one] = False
-        column, row = covariance[:, one].clone(), covariance[at[one]] / var[one]
+        column, row = covariance[:, one].clone(), covariance[at[one]] * gain[one]
     return torch.tensor(chosen, dtype=torch.int64, device=at.device)

@@ -126,6 +126,81 @@ def test_a_weight_is_a_number_of_copies():
     assert len(of_copies) > 3
 
 
+def test_weights_and_copies_have_the_same_outliers_and_confused_classes():
+    X, y = wrong_blobs(60)
+    X[20], X[50] = 9.0, 12.0
+    weights = np.arange(60) % 3 + 1.0
+    given = ConvNetGPClassifier(rbf(1.0), noise_variance=NOISE)
+    found = audit(given.fit(X, y, sample_weight=weights))
+    again = np.repeat(np.arange(60), weights.astype(int))
+    copied = audit(given.fit(X[again], y[again]))
+    of_copies = {
+        again[one["index"]]: one["score"] for one in copied.records("outliers")
+    }
+    of_weights = {one["index"]: one["score"] for one in found.records("outliers")}
+    assert {20, 50} <= set(of_weights)
+    assert of_weights == pytest.approx(of_copies, rel=1e-9)
+    both = found.records("confused_classes"), copied.records("confused_classes")
+    assert len(both[0]) > 2
+    for name in ("label", "proposal"):
+        assert [one[name] for one in both[0]] == [one[name] for one in both[1]]
+    np.testing.assert_allclose(*([one["share"] for one in each] for each in both))
+    clearest = [one["index"] for one in both[0]]
+    assert clearest == [again[one["index"]] for one in both[1]]
+    # A count is of the samples that were given.
+    best = given.fit(X, y, sample_weight=weights).loo_predict()
+    counts = [one["count"] for one in both[0]]
+    pairs = [(y == one["label"]) & (best == one["proposal"]) for one in both[0]]
+    assert counts == [pair.sum() for pair in pairs]
+
+
+def test_samples_alone_in_their_class_have_no_scale():
+    X, y = digits(12)
+    found = audit(ImageClassifier(random_state=0).fit(X, y))
+    classes, sizes = np.unique(y, return_counts=True)
+    alone = classes[sizes == 1]
+    assert len(alone) > 6
+    assert not np.isin(y[column(found, "outliers", "index")], alone).any()
+    assert max(column(found, "outliers", "score"), default=0.0) < 1e3
+    assert not np.isin(column(found, "confused_classes", "label"), alone).any()
+
+
+def test_a_class_of_one_group_is_not_judged():
+    X, y = blobs(60)
+    groups = np.where(y == 2, 99, np.arange(60))
+    gp = ConvNetGPClassifier(rbf(1.0), noise_variance=NOISE).fit(X, y, groups=groups)
+    assert (gp.loo_predict()[y == 2] != 2).all()
+    found = audit(gp)
+    assert 2 not in column(found, "confused_classes", "label")
+    assert 2 not in y[column(found, "outliers", "index")]
+
+
+def test_equal_inputs_count_once_among_outliers():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(50, 2)), rng.normal(size=50)
+    X[:30] = X[0]
+    X[49] = 30.0
+    gp = ConvNetGPRegressor(rbf(1.0), noise_variance=NOISE, amplitude=1.0)
+    found = audit(gp.fit(X, y))
+    var = gp._left_out()[2][29:]
+    score = np.log(var) - np.median(np.log(var))
+    score /= 1.4826 * np.median(np.abs(score))
+    told = column(found, "outliers", "index")
+    assert set(told) == set(29 + np.flatnonzero(score > 3.5)) - {29}
+    np.testing.assert_allclose(
+        column(found, "outliers", "score"), score[np.array(told, int) - 29]
+    )
+
+
+def test_variances_without_a_spread_have_no_outliers():
+    given = ConvNetGPRegressor("precomputed", noise_variance=NOISE, amplitude=1.0)
+    # Pairs explain each other alike; two samples are alone.
+    gram = np.eye(12)
+    pairs = np.arange(0, 10, 2)
+    gram[pairs, pairs + 1] = gram[pairs + 1, pairs] = 0.9
+    assert not len(audit(given.fit(gram, np.arange(12.0))).outliers)
+
+
 @pytest.mark.parametrize("solver", [Cholesky(), RefinedCholesky(), ConjugateGradient()])
 def test_near_copies_are_all_pairs_below_a_distance(solver):
     X, y = blobs(60)
