@@ -64,8 +64,9 @@ class Audit:
         labels, and `score`. None if no variances are known.
     confused_classes : DataFrame or list of dict
         Classes of which samples are predicted as another class when they are left out,
-        most first: `label`, `proposal`, `count`, `share` of the class, and the `index`
-        of the clearest one. A regressor has none.
+        most weight first: `label`, `proposal`, the `count` of these samples, the
+        `share` of the weight of the class that they have, and the `index` of the
+        clearest one. A regressor has none.
     small_classes : DataFrame or list of dict
         Classes with fewer than 9 samples that are left out by themselves: `label`,
         `count`, and the `index` of the first sample. A regressor has none.
@@ -175,16 +176,20 @@ def audit(gp: Any, near: float = 0.01) -> Audit:
     -----
     Samples with equal inputs, and samples of a group of `fit`, are left out together,
     as in `loo_predict`; those of a group are no near copies of each other, unless they
-    are equal. A sample of weight w stands for w equal ones.
+    are equal. A sample of weight w stands for w equal ones, in thresholds and shares;
+    a `count` of confused classes is of samples, whatever their weights.
 
     *Wrong labels* are chosen by the rule of confident learning: a sample is told if
     another class is the most probable one, and the classes whose left-out probability
     is no less than its mean over their own samples are led by another class. A class
-    of a single sample is not judged.
+    of a single sample, or of samples that are left out together, is not judged here,
+    nor as an outlier or a confused class.
 
     *Outliers* have a left-out variance whose logarithm is more than 3.5 robust
-    deviations above the median of the class. Landmarks of a completion are not judged,
-    because features leave nothing of them out.
+    deviations above the median of the class. Samples that are left out together count
+    once in medians. If half of the deviations are 0 there is no scale, and no outlier
+    is told. Landmarks of a completion are not judged, because features leave nothing of
+    them out.
 
     *Near copies* need the covariances of the training samples. A factor gives them
     back, features are compared for those samples that a model keeps features of, and
@@ -255,10 +260,13 @@ def _of_one(gp: Any, training: Training) -> dict[str, Columns]:
         # Of the latent functions, of which covariances may be known.
         var = np.einsum("nii->ni", var) if var.ndim == 3 else var
         var, kinds = var.mean(1), training.codes
-    is_scored = np.ones(len(kinds), bool)
+    model = gp._process.model
+    weights, left_out = model.sample_weights, model.class_left_out
+    is_scored = knows_class(kinds, weights, left_out)
     if training.are_landmarks is not None:
-        is_scored = ~training.are_landmarks
-    return {**found, "outliers": outliers(var, kinds, is_scored)}
+        is_scored &= ~training.are_landmarks
+    shares = weights / left_out
+    return {**found, "outliers": outliers(var, kinds, shares, is_scored)}
 
 
 def _of_labels(gp: Any, proba: FloatArray, one: Any) -> dict[str, Columns]:
@@ -273,7 +281,9 @@ def _of_labels(gp: Any, proba: FloatArray, one: Any) -> dict[str, Columns]:
     units = shares.astype(np.float64)
     return {
         "wrong_labels": wrong_labels(labels, codes, proba, weights, is_judged),
-        "confused_classes": confused_classes(labels, codes, proba),
+        "confused_classes": confused_classes(
+            labels, codes, proba, weights, is_judged
+        ),
         "small_classes": small_classes(labels, codes, units),
     }
 

@@ -64,28 +64,38 @@ def wrong_labels(
 
 
 def confused_classes(
-    labels: NDArray[Any], codes: NDArray[np.intp], proba: FloatArray
+    labels: NDArray[Any],
+    codes: NDArray[np.intp],
+    proba: FloatArray,
+    weights: FloatArray,
+    is_judged: NDArray[np.bool_],
 ) -> Columns:
-    """Return pairs of classes of which one is taken for the other, most often first.
+    """Return pairs of classes of which one is taken for the other, most weight first.
 
-    `index` is the sample that is taken most clearly.
+    `index` is the sample that is taken most clearly. Only samples that are judged (n,)
+    count; the count is of samples, and the share is of weight.
     """
     k, best = len(labels), _largest(proba)
-    wrong = np.flatnonzero(np.isfinite(proba).all(1) & (best != codes))
+    is_wrong = np.isfinite(proba).all(1) & is_judged & (best != codes)
+    wrong = np.flatnonzero(is_wrong)
     clearness = proba[wrong, best[wrong]] - proba[wrong, codes[wrong]]
     wrong = wrong[np.argsort(-clearness, kind="stable")]
-    pairs, first, counts = np.unique(
-        codes[wrong] * k + best[wrong], return_index=True, return_counts=True
+    pairs, first, own, counts = np.unique(
+        codes[wrong] * k + best[wrong],
+        return_index=True,
+        return_inverse=True,
+        return_counts=True,
     )
-    order = np.argsort(-counts, kind="stable")
-    pairs, first, counts = pairs[order], first[order], counts[order]
-    sizes = np.bincount(codes, minlength=k)
+    taken = np.bincount(own.ravel(), weights[wrong], len(pairs))
+    order = np.argsort(-taken, kind="stable")
+    pairs = pairs[order]
+    totals = np.bincount(codes, weights, k)
     return {
-        "index": wrong[first],
+        "index": wrong[first[order]],
         "label": labels[pairs // k],
         "proposal": labels[pairs % k],
-        "count": counts,
-        "share": counts / sizes[pairs // k],
+        "count": counts[order],
+        "share": taken[order] / totals[pairs // k],
     }
 
 
@@ -103,20 +113,25 @@ def small_classes(
 
 
 def outliers(
-    var: FloatArray, kinds: NDArray[np.intp], is_scored: NDArray[np.bool_]
+    var: FloatArray,
+    kinds: NDArray[np.intp],
+    shares: FloatArray,
+    is_scored: NDArray[np.bool_],
 ) -> Columns:
     """Return samples of large left-out variances (n,) for their kind, largest first.
 
     The score is the distance of the logarithm from the median of the kind, in robust
-    deviations, which are common to all kinds. Only samples that are scored (n,), of
-    known variances, count.
+    deviations, which are common to all kinds. Medians count the share (n,) that a
+    sample has of those that are left out with it. Only samples that are scored (n,), of
+    known variances, count. Nothing is told if most deviations are 0.
     """
     scored = np.flatnonzero(is_scored & (var > 0.0))
-    log_var, own = np.log(var[scored]), kinds[scored]
+    log_var, own, shares = np.log(var[scored]), kinds[scored], shares[scored]
     for kind in np.unique(own):
-        log_var[own == kind] -= np.median(log_var[own == kind])
-    spread = TO_DEVIATION * np.median(np.abs(log_var)) if len(scored) else 0.0
-    score = log_var / max(spread, ROUNDING)
+        of_kind = own == kind
+        log_var[of_kind] -= _median(log_var[of_kind], shares[of_kind])
+    spread = TO_DEVIATION * _median(np.abs(log_var), shares) if len(scored) else 0.0
+    score = log_var / spread if spread > ROUNDING else np.zeros(len(scored))
     order = np.argsort(-score, kind="stable")
     order = order[score[order] > STRANGE]
     return {"index": scored[order], "score": score[order]}
@@ -138,6 +153,15 @@ def far_targets(
         "proposal": mean[at],
         "score": score[at],
     }
+
+
+def _median(values: FloatArray, shares: FloatArray) -> float:
+    """Return the median of values (n,), each of which counts by its share (n,)."""
+    order = np.argsort(values)
+    below = shares[order].cumsum()
+    half, rounding = below[-1] / 2.0, ROUNDING * below[-1]
+    ends = np.searchsorted(below, [half - rounding, half + rounding])
+    return float(values[order[ends]].mean())
 
 
 def _own(proba: FloatArray, codes: NDArray[np.intp]) -> FloatArray:
