@@ -82,7 +82,7 @@ class PictureReader:
 
         # Both sides, as a camera may have turned the picture.
         bound = SPARE * max(self.size)
-        _require_none(_faults(sources, read_one, bound), len(sources))
+        _require_none(_faults(sources, read_one, bound), sources)
         return images
 
     def _draw(self, picture: Any, image: NDArray[np.float32]) -> None:
@@ -115,7 +115,7 @@ def thumbnail(path: str, side: int) -> tuple[str, bytes]:
     def read_one(_: int, picture: Any) -> None:
         found["picture"] = _levels(picture, COLOURED, 1.0)
 
-    _require_none(_faults([path], read_one, SPARE * side), 1)
+    _require_none(_faults([path], read_one, SPARE * side), [path])
     picture = found["picture"]
     if picture.mode == "F":
         levels = np.asarray(picture).clip(0.0, 1.0) * BYTE_MAX
@@ -134,13 +134,15 @@ def sources_in(X: Any) -> list[Any]:
         raise ValueError(  # noqa: TRY004  (as of all samples)
             f"X is a single path: pass [{X!r}], a list of one path."
         )
+    if is_picture(X):
+        raise ValueError("X is a single picture: pass [X], a list of one picture.")
     shape = getattr(X, "shape", None)
     if not isinstance(X, list | tuple) and (shape is None or len(shape) != 1):
         got = type(X).__name__ if shape is None else f"an array of shape {shape!r}"
         raise ValueError(
             "X must be a list, an array or a column of paths of files, of pictures of "
             f"Pillow, or of arrays, got {got}: of a data frame pass the column, as "
-            "X['file']."
+            "X['file'], and of an array of images list(X)."
         )
     sources = list(X)
     if not sources:
@@ -165,7 +167,8 @@ def _source(index: int, one: Any) -> Any:
         raise ValueError(
             f"X[{index}] is an array {one.dtype} of shape {one.shape!r}: arrays of "
             f"pixels have the shape (h, w) and a type of {LEVELS}, or the shape "
-            "(h, w, 3) or (h, w, 4) and the type uint8."
+            "(h, w, 3) or (h, w, 4) and the type uint8. Pass channels that come first "
+            "as np.moveaxis(x, 0, -1), levels from 0 to 1 as np.uint8(255 * x)."
         )
     return one
 
@@ -189,7 +192,7 @@ def _common_mode(sources: Sequence[Any]) -> str:
     faults = _faults(sources, lambda _, picture: modes.add(picture.mode))
     if faults:
         faults |= _faults(sources, lambda _, picture: picture.load())
-        _require_none(faults, len(sources))
+        _require_none(faults, sources)
     return GREY if modes <= set(GREYS) else COLOURED
 
 
@@ -229,16 +232,18 @@ def _opened(source: Any, formats: list[str]) -> AbstractContextManager[Any]:
     return nullcontext(pillow.Image.fromarray(np.ascontiguousarray(pixels)))
 
 
-def _require_none(faults: dict[str, Exception], n_pictures: int) -> None:
+def _require_none(faults: dict[str, Exception], sources: Sequence[Any]) -> None:
     """Raise a ValueError that names the pictures that cannot be read."""
     if not faults:
         return
     named = [f"{name} ({_reason(error)})" for name, error in faults.items()]
     if len(named) > MOST_NAMED:
         named[MOST_NAMED:] = [f"and {len(faults) - MOST_NAMED} more"]
+    are_files = all(isinstance(one, str) for one in sources)
+    kind = "files" if are_files else "files and arrays"
     raise ValueError(
-        f"{len(faults)} of {n_pictures} files cannot be read as pictures: repair them "
-        f"or leave them out. They are {', '.join(named)}."
+        f"{len(faults)} of {len(sources)} {kind} cannot be read as pictures: repair "
+        f"them or leave them out. They are {', '.join(named)}."
     ) from next(iter(faults.values()))
 
 

@@ -88,7 +88,8 @@ class ReadImages(TransformerMixin, BaseEstimator):
     triangle (Pillow's ``BILINEAR``), as wide as the larger of the pixels, so that it
     averages over pixels that vanish, and that adds no level beyond those that there
     are. A large JPEG is decoded at a half, a quarter or an eighth of its size where
-    that leaves at least four times the longer side of `size` to its shorter side.
+    that leaves at least four times the longer side of `size` to its shorter side; its
+    pixels then differ, by some hundredths, from those of the same picture in memory.
 
     EPS files are refused: another program would have to run them. One file is read at a
     time. Pillow's limit on the number of pixels of a file,

@@ -411,6 +411,8 @@ def test_other_samples_than_paths_are_refused(save):
     table = pd.DataFrame({"file": [path, path]})
     wrong = {
         r"single path: pass \[": path,
+        r"single picture: pass \[X\]": grey(),
+        r"shape \(2, 8, 8\): .*and of an array of images list\(X\)": GREY[:2],
         r"shape \(2, 1\).*pass the column": table,
         r"shape \(2, 1\): ": table.to_numpy(),
         "of Pillow, or of arrays, got generator": (one for one in [path]),
@@ -423,7 +425,7 @@ def test_other_samples_than_paths_are_refused(save):
         r"X\[0\] is an array float64 of shape \(8, 8, 3\)": [COLOURED[0] / 255.0],
         r"X\[0\] is an array int64 of shape \(8, 8\)": [GREY[0].astype(np.int64)],
         r"X\[0\] is an array uint8 of shape \(0, 8\)": [GREY[0, :0]],
-        r"1 of 2 .*X\[1\] \(it has pixels that are not finite\)": [
+        r"1 of 2 files and arrays .*X\[1\] \(it has pixels that are not finite\)": [
             path,
             np.full((8, 8), np.nan),
         ],
