@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._doors import new_rows
+from skconvgp.estimators._given import host_samples
 from skconvgp.estimators._series import warn_of_basis
 from skconvgp.metrics._predictive import half_width
 from skconvgp.processes import NOT_KEPT, NewRows, Question, Scored
@@ -20,6 +21,7 @@ __all__ = [
     "Asked",
     "alpha_of",
     "check_flag",
+    "given_samples",
     "low_noise",
     "refuse",
     "why_no_process",
@@ -27,8 +29,8 @@ __all__ = [
 ]
 
 NO_FACTOR = (
-    "it keeps no factor that takes one more sample, and left-out predictions of others "
-    "with one noise for all: use {instead}"
+    "it is no Gaussian process with a factor, to which one more sample could be added: "
+    "use {instead}"
 )
 # Processes with features of samples, or with another noise, by those that they were
 # made of, while these are in memory.
@@ -118,7 +120,7 @@ class Asked:
 
     def read(self, X: Any, diag: Any) -> NewRows:
         """Return new samples, with prior variances (n,) for a given matrix."""
-        rows = self.estimator._read_new(X)
+        rows = self.estimator._read_new(given_samples(X, "X"))
         warn_of_basis(self.process.basis, rows)
         return new_rows(self.process.basis, rows, diag, is_needed=True)
 
@@ -129,6 +131,16 @@ class Asked:
             self.process, new, resources, question
         )
         return found
+
+
+def given_samples(X: Any, name: str) -> Any:
+    """Return samples as `host_samples` does, or raise that there are none."""
+    found = host_samples(X)
+    if not hasattr(found, "__len__") or getattr(found, "ndim", 1) == 0:
+        raise ValueError(f"`{name}` must hold images or vectors, got {X!r}.")
+    if not len(found):
+        raise ValueError(f"`{name}` holds no samples: pass at least one.")
+    return found
 
 
 def why_wrapped(estimator: Any) -> str:

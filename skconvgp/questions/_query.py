@@ -15,11 +15,10 @@ from torch import Tensor
 from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
 from skconvgp.engine import to_tensor
-from skconvgp.estimators._given import host_samples
 from skconvgp.estimators._series import warn_of_basis
 from skconvgp.estimators._validation import random_source
 from skconvgp.inference import Pool, least_variance
-from skconvgp.questions._asked import answering
+from skconvgp.questions._asked import answering, given_samples
 
 __all__ = ["query"]
 
@@ -120,7 +119,7 @@ def query(
     """
     check_is_fitted(gp)
     strategy = _checked(gp, strategy)
-    X = host_samples(X_pool)
+    X = given_samples(X_pool, "X_pool")
     n_pool = len(X)
     source = random_source(random_state)
     is_greedy = strategy in (VARIANCE, UNCERTAIN)

@@ -12,8 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skconvgp._typing import FloatArray
 from skconvgp.engine import host_values
-from skconvgp.estimators._given import host_samples
-from skconvgp.questions._asked import refuse, why_wrapped
+from skconvgp.questions._asked import given_samples, refuse, why_wrapped
 
 __all__ = ["LatentScores"]
 
@@ -39,7 +38,7 @@ class LatentScores:
             why = NO_LATENTS
         refuse(estimator, question, why)
         check_is_fitted(estimator)
-        given = host_samples(X)
+        given = given_samples(X, "X")
         samples = np.asarray(given)
         if is_classifier(estimator):
             outputs = _codes(estimator, given, len(samples), target)

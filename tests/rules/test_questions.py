@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 from sklearn.base import is_classifier, is_regressor
+from sklearn.linear_model import LogisticRegression
 
 from skconvgp import ImageClassifier
 from skconvgp.questions import (
@@ -178,3 +179,37 @@ def test_models_for_prediction_name_the_estimator_that_they_were_made_from():
     for question in asked:
         with pytest.raises(ValueError, match="use the estimator that it was made from"):
             question(fitted.for_prediction(), new)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        novelty,
+        prediction_set,
+        partial(query, n=1),
+        attribution,
+        representer_points,
+    ],
+    ids=["novelty", "prediction_set", "query", "attribution", "representer_points"],
+)
+def test_questions_need_samples(ask):
+    X, y, _ = CASES[0].data()
+    fitted = ImageClassifier([PATCHES], random_state=0).fit(X, y)
+    for nothing in (None, 3.0):
+        with pytest.raises(
+            ValueError, match=r"`X(_pool)?` must hold images or vectors"
+        ):
+            ask(fitted, nothing)
+    with pytest.raises(ValueError, match=r"`X(_pool)?` holds no samples"):
+        ask(fitted, X[:0])
+
+
+@pytest.mark.parametrize("question", [novelty, partial(query, n=1)])
+def test_models_of_others_are_refused(question):
+    X, y, _ = CASES[0].data()
+    rows = X.reshape(len(X), -1)
+    other = LogisticRegression().fit(rows, y)
+    with pytest.raises(
+        ValueError, match=r"no Gaussian process with a factor, .*: use "
+    ):
+        question(other, rows)
