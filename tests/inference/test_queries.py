@@ -65,3 +65,18 @@ def test_all_candidates_can_be_chosen_without_noise():
     found, _ = choose(gram, np.arange(6), np.zeros(6), weights, 6)
     assert sorted(found) == list(range(6))
     assert max(found.tolist().index(0), found.tolist().index(3)) == 5
+
+
+def test_variance_that_is_rounding_counts_as_none():
+    gram, _, _, weights = drawn(20, 20)
+    for dtype in (torch.float64, torch.float32):
+        eps = torch.finfo(dtype).eps
+        rounded = np.full((23, 23), 50.0 * eps)
+        rounded[3:, 3:] = gram
+        rounded[range(3), range(3)] = 0.0, -eps, eps * eps
+        given = rounded, np.arange(23), np.zeros(23), np.append(np.ones(3), weights)
+        found, covariance = choose(*given, 23, dtype)
+        expected, _ = choose(gram, np.arange(20), np.zeros(20), weights, 6, dtype)
+        np.testing.assert_array_equal(found[:6], 3 + expected)
+        assert sorted(found) == list(range(23))
+        assert np.isfinite(covariance).all()

@@ -49,13 +49,13 @@ def in_turn(gram, noise, n_train, weights, count, candidates=None):
     observed, chosen = list(range(n_train)), []
     for _ in range(count):
         left = {}
-        for one in candidates:
+        for one in np.setdiff1d(candidates, chosen):
             own = [*observed, n_train + one]
             solved = np.linalg.solve(
                 gram[np.ix_(own, own)] + np.diag(noise[own]), gram[own]
             )
             var = gram.diagonal() - (gram[own] * solved).sum(0)
-            left[one] = np.inf if one in chosen else weights @ var[n_train:]
+            left[one] = weights @ var[n_train:]
         least = min(left.values())
         chosen.append(next(i for i, var in left.items() if var <= least + 1e-12))
         observed.append(n_train + chosen[-1])
@@ -176,6 +176,26 @@ def test_copies_of_chosen_samples_are_not_chosen(strategy):
     found = query(gp, np.vstack([POOL, POOL]), 20, strategy)
     assert len(set(found % 30)) == 20
     assert (found < 30).all()  # the first of equally good samples
+
+
+@pytest.mark.parametrize("solve_dtype", ["float64", "float32"])
+def test_without_noise_what_is_known_is_chosen_last(solve_dtype):
+    pool = np.vstack([X[:6], POOL, POOL[:5]])
+    gp = ConvNetGPRegressor(rbf(0.4), noise_variance=0.0, solve_dtype=solve_dtype)
+    gp.fit(X, X[:, 0])
+    weights = np.ones(30)
+    weights[:5] = 2.0  # those with a copy
+    gram = unit_gram(gp, np.vstack([X, POOL]))
+    expected = in_turn(gram, np.zeros(50), 20, weights, 12)
+    found = query(gp, pool, 41)
+    np.testing.assert_array_equal(found[:12], 6 + expected)
+    assert sorted(found[:30]) == list(range(6, 36))
+    np.testing.assert_array_equal(found[30:], [*range(6), *range(36, 41)])
+
+
+def test_more_choices_than_unknown_samples_are_distinct():
+    gp = ConvNetGPRegressor(rbf(1.0), noise_variance=0.0).fit([[0.0], [3.0]], [0, 1])
+    np.testing.assert_array_equal(query(gp, [[0.0], [1.5], [1.5]], 3), [1, 0, 2])
 
 
 def test_large_pools_are_drawn_from(monkeypatch):
