@@ -50,7 +50,7 @@ def occlusion_maps(
     at_once = max(1, min(MOST_IMAGES, HELD // math.prod(shape)))
     for part in slices(n * len(corners), at_once):
         owners, which = np.divmod(np.arange(part.start, part.stop), len(corners))
-        hidden = whole[owners]
+        hidden = whole[owners].astype(np.float64)  # a baseline may have fractions
         hiding = [windows[i] for i in which]
         for image, at in zip(hidden, hiding, strict=True):
             image[:, *at] = blank[:, *at]

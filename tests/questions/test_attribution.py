@@ -282,6 +282,23 @@ def test_occlusion_is_the_mean_fall_of_scores_by_hand(window):
     np.testing.assert_allclose(found, total / counts, rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize("method", ["positions", "gradients", "occlusion"])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int64, bool, np.float16])
+def test_images_of_whole_numbers_have_the_maps_of_floats(dtype, method):
+    X, y = digits(40)
+    X = (16.0 * X).astype(dtype)
+    largest = float(X.max())
+    gp = PatchGPClassifier(PatchKernel(rbf(3.0 * largest), patch_size=3), **EXACT)
+    gp.fit(X[:36], y[:36])
+    for baseline in (-largest, 0.3 * largest, 1.3 * largest):
+        found, expected = (
+            attribution(gp, given, 3, method=method, baseline=baseline)
+            for given in (X[36:], X[36:].astype(np.float64))
+        )
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+        assert np.abs(found).max() > 1e-4
+
+
 def test_whole_image_kernels_have_gradients_and_no_positions():
     X, y = digits(40)
     gp = PatchGPClassifier(PATCHES + rbf(2.0), **EXACT).fit(X[:36], y[:36])

@@ -221,6 +221,17 @@ def test_a_sample_alone_has_the_points_that_it_has_among_others():
             np.testing.assert_allclose(own[0], values[i], rtol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int64, bool])
+def test_images_of_whole_numbers_have_the_points_of_floats(dtype):
+    X, y = digits(40)
+    X = (16.0 * X).astype(dtype)
+    found = representer_points(ConvNetGPClassifier(rbf(20.0)).fit(X, y), X[:4], 3)
+    X = X.astype(np.float64)
+    expected = representer_points(ConvNetGPClassifier(rbf(20.0)).fit(X, y), X[:4], 3)
+    np.testing.assert_array_equal(found, expected)
+    assert (found[1] != 0.0).all()
+
+
 def test_frames_keep_the_names_of_their_columns():
     pandas = pytest.importorskip("pandas")
     X, y = blobs(30)
