@@ -11,13 +11,14 @@ from skconvgp._command import _audit, _info
 __all__ = ["main"]
 
 COMMANDS = (_audit, _info)
+INTERRUPTED = 130  # as shells have it
 
 
 def main(given: Sequence[str] | None = None) -> int:
     """Run a command, and return its exit status; without one, show help.
 
     Arguments are by default those of the process. An error that a user can mend is one
-    line on stderr.
+    line on stderr, and so is an interruption.
     """
     parser = ArgumentParser(
         prog="python -m skconvgp",
@@ -35,4 +36,7 @@ def main(given: Sequence[str] | None = None) -> int:
     except (ImportError, OSError, ValueError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        return INTERRUPTED
     return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import warnings
 from argparse import ArgumentTypeError
@@ -11,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from skconvgp._command._folder import Folder, read_folder
 from skconvgp._command._page import Pictures, page_of
-from skconvgp.datasets import load_image_folder
 from skconvgp.estimators import ImageClassifier
 from skconvgp.questions import audit
 
 __all__ = ["add_to"]
+
+MOST_TOLD = 20  # of files that are left out
 
 DESCRIPTION = """
 Find wrong labels, near copies and strange pictures in a folder, and write a page that
@@ -55,38 +56,56 @@ def add_to(commands: Any) -> None:
 
 def _run(options: Any) -> None:
     """Read, fit, ask, and write the page."""
-    folder, output = options.folder, options.output
-    place = output if output.exists() else output.absolute().parent
-    if output.is_dir() or not os.access(place, os.W_OK):
-        raise ValueError(
-            f"--output {str(output)!r} must be a file that can be written, in a folder "
-            "that is there."
-        )
-    _tell(f"reading the pictures in {str(folder)!r}")
-    found = load_image_folder(folder, size=options.size)
-    if found.target is None:
-        raise ValueError(
-            f"The folder {str(folder)!r} has no folders of classes: put the pictures "
-            "of each class into a folder of its name."
-        )
-    names = found.target_names
+    output = options.output.resolve()
+    _require_writable(output, options.output)
+    _tell(f"reading the pictures in {str(options.folder)!r}")
+    folder = read_folder(options.folder, options.size, output)
+    _tell_left_out(folder)
+    names = sorted(set(folder.labels.tolist()))
     if len(names) < 2:
+        has = f"one class of pictures, {names[0]!r}" if names else "no pictures"
         raise ValueError(
-            f"The folder {str(folder)!r} has one class, {str(names[0])!r}, and it "
-            "takes two: whether a label is wrong is decided between classes."
+            f"The folder {str(folder.path)!r} has {has}, and it takes two classes: "
+            "whether a label is wrong is decided between them."
         )
-    _tell(f"{len(found.data)} pictures of {len(names)} classes")
+    _tell(f"{len(folder.images)} pictures of {len(names)} classes")
     model = ImageClassifier(random_state=0, verbose=1)
     with warnings.catch_warnings(record=True) as notes:
         warnings.simplefilter("always", UserWarning)
-        model.fit(found.data, names[found.target])
+        model.fit(folder.images, folder.labels)
     for note in notes:
         _tell(f"note: {note.message}")
-    share = float(np.mean(model.loo_predict() == names[found.target]))
-    pictures = Pictures(folder, found.filenames, names, share)
-    page = page_of(audit(model), pictures, options.limit)
+    _tell("looking for wrong labels, copies and strange pictures")
+    share = float(np.mean(model.loo_predict() == folder.labels))
+    found = audit(model)
+    _tell("making small pictures for the page")
+    page = page_of(found, Pictures(folder, len(names), share), options.limit)
     output.write_bytes(page.encode("utf-8", "replace"))
-    _tell(f"wrote {str(output)!r}")
+    _tell(f"wrote {str(options.output)!r}")
+
+
+def _require_writable(output: Path, given: Path) -> None:
+    """Raise unless a file can be written; it stays as it is."""
+    try:
+        is_new = not output.exists()
+        with output.open("ab"):
+            pass
+        if is_new:
+            output.unlink()
+    except OSError as error:
+        raise ValueError(
+            f"--output {str(given)!r} must be a file that can be written, in a folder "
+            f"that is there ({error.strerror})."
+        ) from error
+
+
+def _tell_left_out(folder: Folder) -> None:
+    """Write on stderr what is left out; the page has all of it."""
+    lines = [f"left out: {name} ({reason})" for name, reason in folder.left_out.items()]
+    if len(lines) > MOST_TOLD:
+        lines[MOST_TOLD:] = [f"left out: {len(lines) - MOST_TOLD} more"]
+    for line in lines:
+        _tell(line)
 
 
 def _count(text: str) -> int:

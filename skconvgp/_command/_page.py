@@ -7,11 +7,9 @@ from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
-from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
-
+from skconvgp._command._folder import Folder
 from skconvgp.questions import Audit
 from skconvgp.transforms._files import thumbnail
 
@@ -64,45 +62,52 @@ COPIES = (
     "one is wrong."
 )
 STRANGE = "Pictures that look like no other one of their class, the strangest first."
-CONFUSED = "Classes whose pictures are taken for others."
+CONFUSED = (
+    "Classes whose pictures are taken for others: how many, their share of the class, "
+    "and the clearest one."
+)
 FEW = "Classes with too few pictures to judge their labels well."
+LEFT_OUT = "Files and folders that this page says nothing about."
 
 
 @dataclass(frozen=True)
 class Pictures:
-    """Files of the pictures of an audit."""
+    """The pictures of an audit."""
 
-    folder: Path
-    files: NDArray[Any]  # (n,), their paths
-    names: NDArray[Any]  # (k,), of the classes
+    folder: Folder
+    n_classes: int
     share: float  # of pictures that are predicted as they are labelled
 
     def figure(self, index: int, text: str) -> str:
         """Return a small picture with its file and a text, which is HTML."""
-        path = str(self.files[index])
+        path = self.folder.files[index]
         kind, content = thumbnail(path, SIDE)
         data = b64encode(content).decode("ascii")
-        name = escape(os.path.relpath(path, self.folder))
+        name = self.name_of(path)
         return (
             f'<figure><img alt="{name}" src="data:image/{kind};base64,{data}">'
             f"<figcaption>{text}<br><small>{name}</small></figcaption></figure>"
         )
 
+    def name_of(self, path: str) -> str:
+        """Return a path in the folder as HTML."""
+        return escape(os.path.relpath(path, self.folder.path))
+
 
 def page_of(audit: Audit, pictures: Pictures, limit: int) -> str:
     """Return the page, with at most so many pictures or pairs of each finding."""
-    title = escape(pictures.folder.resolve().name)
-    n_classes = len(pictures.names)
+    title = escape(pictures.folder.path.resolve().name)
     summary = (
-        f"{audit.n_samples} pictures of {n_classes} classes. "
+        f"{audit.n_samples} pictures of {pictures.n_classes} classes. "
         f"{pictures.share:.1%} are predicted as they are labelled."
     )
     sections = (
         _wrong_labels(audit, pictures, limit),
         _near_copies(audit, pictures, limit),
         _outliers(audit, pictures, limit),
-        _confused(audit, limit),
+        _confused(audit, pictures, limit),
         _small(audit),
+        _left_out(pictures),
     )
     return PAGE.format(
         title=title, summary=summary, sections="\n".join(sections), side=SIDE
@@ -162,18 +167,16 @@ def _outliers(audit: Audit, pictures: Pictures, limit: int) -> str:
     return _section("Strange pictures", STRANGE, cards, len(found))
 
 
-def _confused(audit: Audit, limit: int) -> str:
-    rows = [
-        (
-            _word(one["label"]),
-            _word(one["proposal"]),
-            f"{one['count']} ({one['share']:.0%})",
+def _confused(audit: Audit, pictures: Pictures, limit: int) -> str:
+    found = audit.records("confused_classes")
+    cards = []
+    for one in found[:limit]:
+        text = (
+            f"{_word(one['label'])} → {_word(one['proposal'])}: "
+            f"{one['count']} ({one['share']:.0%})"
         )
-        for one in audit.records("confused_classes")[:limit]
-    ]
-    return _table(
-        "Confused classes", CONFUSED, ("Class", "Taken for", "Pictures"), rows
-    )
+        cards.append(_card(pictures.figure(one["index"], text)))
+    return _section("Confused classes", CONFUSED, cards, len(found))
 
 
 def _small(audit: Audit) -> str:
@@ -182,6 +185,16 @@ def _small(audit: Audit) -> str:
         for one in audit.records("small_classes")
     ]
     return _table("Small classes", FEW, ("Class", "Different pictures"), rows)
+
+
+def _left_out(pictures: Pictures) -> str:
+    rows = [
+        (pictures.name_of(path), escape(reason))
+        for path, reason in pictures.folder.left_out.items()
+    ]
+    if not rows:
+        return ""
+    return _table(f"Left out: {len(rows)}", LEFT_OUT, ("Name", "Reason"), rows)
 
 
 def _table(

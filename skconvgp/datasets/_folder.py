@@ -11,7 +11,7 @@ from sklearn.utils import Bunch
 from skconvgp.estimators.settings._checks import Given
 from skconvgp.transforms._files import PictureReader
 
-__all__ = ["load_image_folder"]
+__all__ = ["entries", "load_image_folder", "require_classes"]
 
 # What programs leave in folders, beside names that begin with a dot.
 LEFT_BY_PROGRAMS = ("__macosx", "@eadir", "desktop.ini", "ehthumbs.db", "thumbs.db")
@@ -31,7 +31,7 @@ def load_image_folder(
 
     All files are read, in the order of the names of classes and files. What is hidden
     is left out: names that begin with a dot, and what programs leave, such as
-    ``Thumbs.db``. It needs Pillow: ``pip install skconvgp[images]``.
+    ``Thumbs.db``. It needs Pillow: ``pip install pillow``.
 
     Parameters
     ----------
@@ -91,11 +91,12 @@ def load_image_folder(
         background=background,
         padding=padding,
     )
-    files, folders = _entries(Path(path))
+    files, folders = entries(Path(path))
     target = names = None
     if folders:
-        _require_classes(Path(path), files, folders)
-        of_classes = [_entries(folder)[0] for folder in folders]
+        require_classes(Path(path), files, folders)
+        of_classes = [entries(folder)[0] for folder in folders]
+        _require_files(Path(path), folders, of_classes)
         files = [file for of_class in of_classes for file in of_class]
         target = np.repeat(np.arange(len(folders)), list(map(len, of_classes)))
         names = np.array([folder.name for folder in folders])
@@ -117,7 +118,7 @@ def load_image_folder(
     )
 
 
-def _entries(folder: Path) -> tuple[list[Path], list[Path]]:
+def entries(folder: Path) -> tuple[list[Path], list[Path]]:
     """Return the files and the folders in a folder, by name and without hidden ones."""
     found = sorted(folder.iterdir(), key=lambda one: one.name)
     shown = [
@@ -129,26 +130,34 @@ def _entries(folder: Path) -> tuple[list[Path], list[Path]]:
     return [one for one in shown if one not in folders], folders
 
 
-def _require_classes(path: Path, files: list[Path], folders: list[Path]) -> None:
-    """Raise unless there are only folders, and each of them has only files."""
+def require_classes(path: Path, files: list[Path], folders: list[Path]) -> None:
+    """Raise if there are files beside folders, or folders in these."""
     if files:
         raise ValueError(
             f"The folder {str(path)!r} holds folders, whose names are classes, and "
             f"beside them {_listed(files)}: move these to the folder of a class, or "
             "elsewhere."
         )
-    nested = [one for one in folders if _entries(one)[1]]
+    nested = [one for one in folders if entries(one)[1]]
     if nested:
+        hold = "holds folders itself" if len(nested) == 1 else "hold folders themselves"
         raise ValueError(
-            f"In {str(path)!r} each folder is a class, and {_listed(nested)} hold "
-            "folders themselves: load one of these at a time if they are parts of the "
-            "data, such as train and test, or else move files up."
+            f"In {str(path)!r} each folder is a class, and {_listed(nested)} {hold}: "
+            "load one at a time if they are parts of the data, such as train and test, "
+            "or else move files up."
         )
-    empty = [one for one in folders if not _entries(one)[0]]
+
+
+def _require_files(
+    path: Path, folders: list[Path], of_classes: list[list[Path]]
+) -> None:
+    """Raise if folders of classes are empty."""
+    empty = [one for one, files in zip(folders, of_classes, strict=True) if not files]
     if empty:
+        hold, them = ("holds", "it") if len(empty) == 1 else ("hold", "them")
         raise ValueError(
-            f"In {str(path)!r} each folder is a class, and {_listed(empty)} hold no "
-            "files: remove them, or add pictures."
+            f"In {str(path)!r} each folder is a class, and {_listed(empty)} {hold} no "
+            f"files: remove {them}, or add pictures."
         )
 
 

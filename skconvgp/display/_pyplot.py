@@ -11,7 +11,7 @@ def pyplot_for(display: object) -> Any:
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise ImportError(
-            f"{type(display).__name__} needs matplotlib: install it with "
-            "`pip install skconvgp[display]`."
+            f"{type(display).__name__} needs matplotlib: install it with `pip install "
+            'matplotlib`, or in a checkout with `pip install ".[display]"`.'
         ) from error
     return plt

@@ -281,9 +281,7 @@ def _of_labels(gp: Any, proba: FloatArray, one: Any) -> dict[str, Columns]:
     units = shares.astype(np.float64)
     return {
         "wrong_labels": wrong_labels(labels, codes, proba, weights, is_judged),
-        "confused_classes": confused_classes(
-            labels, codes, proba, weights, is_judged
-        ),
+        "confused_classes": confused_classes(labels, codes, proba, weights, is_judged),
         "small_classes": small_classes(labels, codes, units),
     }
 

@@ -23,7 +23,7 @@ from skconvgp.estimators.settings._checks import (
     word_of,
 )
 
-__all__ = ["PictureReader", "sources_in", "thumbnail"]
+__all__ = ["PictureReader", "sources_in", "thumbnail", "unreadable"]
 
 GREY, COLOURED = "L", "RGB"  # in Pillow's words
 # Modes of files that hold grey levels, and those of more than 8 bits. Files of 16 bits
@@ -128,6 +128,19 @@ def thumbnail(path: str, side: int) -> tuple[str, bytes]:
     return kind, content.getvalue()
 
 
+def unreadable(paths: Sequence[str], side: int) -> dict[int, str]:
+    """Return indices of files that are no pictures, or damaged ones, with reasons.
+
+    All of them are decoded, for images of so many pixels a side.
+    """
+
+    def read_one(_: int, picture: Any) -> None:
+        _levels(picture, COLOURED, 1.0)
+
+    faults = _faults(paths, read_one, SPARE * side)
+    return {index: _reason(error) for index, error in faults.items()}
+
+
 def sources_in(X: Any) -> list[Any]:
     """Return paths, pictures and arrays that are given as samples."""
     if isinstance(X, str | os.PathLike):
@@ -198,8 +211,8 @@ def _common_mode(sources: Sequence[Any]) -> str:
 
 def _faults(
     sources: Sequence[Any], act: Callable[[int, Any], object], bound: int = 0
-) -> dict[str, Exception]:
-    """Return pictures with which an action fails, and why; it gets index and picture.
+) -> dict[int, Exception]:
+    """Return indices with which an action fails, and why; it gets index and picture.
 
     Sides of a picture that is decoded need not be longer than a bound > 0.
     """
@@ -207,14 +220,13 @@ def _faults(
     pillow.Image.init()
     formats = sorted(set(pillow.Image.ID) - RUN_PROGRAMS)
     for index, source in enumerate(sources):
-        is_path = isinstance(source, str)
         try:
             with _opened(source, formats) as picture:
-                if bound and is_path:
+                if bound and isinstance(source, str):
                     picture.draft(None, (bound, bound))
                 act(index, picture)
         except Exception as error:  # of damaged files Pillow raises all kinds
-            faults[repr(source) if is_path else f"X[{index}]"] = error
+            faults[index] = error
     return faults
 
 
@@ -232,11 +244,17 @@ def _opened(source: Any, formats: list[str]) -> AbstractContextManager[Any]:
     return nullcontext(pillow.Image.fromarray(np.ascontiguousarray(pixels)))
 
 
-def _require_none(faults: dict[str, Exception], sources: Sequence[Any]) -> None:
+def _require_none(faults: dict[int, Exception], sources: Sequence[Any]) -> None:
     """Raise a ValueError that names the pictures that cannot be read."""
     if not faults:
         return
-    named = [f"{name} ({_reason(error)})" for name, error in faults.items()]
+    names = {
+        index: repr(sources[index])
+        if isinstance(sources[index], str)
+        else f"X[{index}]"
+        for index in faults
+    }
+    named = [f"{names[index]} ({_reason(error)})" for index, error in faults.items()]
     if len(named) > MOST_NAMED:
         named[MOST_NAMED:] = [f"and {len(faults) - MOST_NAMED} more"]
     are_files = all(isinstance(one, str) for one in sources)
@@ -289,6 +307,6 @@ def _pillow() -> Any:
     except ImportError as error:
         raise ImportError(
             "Files of pictures are read by Pillow: install it with "
-            "`pip install skconvgp[images]`."
+            '`pip install pillow`, or in a checkout with `pip install ".[images]"`.'
         ) from error
     return PIL

@@ -28,7 +28,7 @@ class ReadImages(TransformerMixin, BaseEstimator):
     As the first step of a pipeline it lets the pipeline take paths of files, and reads
     each file in the same way in `fit` and later. Pictures of Pillow, as data sets of
     other packages hold them, and arrays of pixels are read in the same way. It needs
-    Pillow: ``pip install skconvgp[images]``.
+    Pillow: ``pip install pillow``.
 
     Parameters
     ----------

@@ -6,12 +6,15 @@ import re
 import subprocess
 import sys
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from skconvgp._command import main
+from skconvgp.datasets import load_image_folder
+from skconvgp.questions import Audit
 from skconvgp.transforms._files import thumbnail
 from tests.helpers.estimators import digits
 from tests.helpers.sources import PACKAGE
@@ -74,18 +77,23 @@ def test_a_page_shows_what_is_wrong_in_a_folder(folder, tmp_path, capsys):
     assert captured.out == ""
     assert "47 pictures of 3 classes" in captured.err
     assert "fit: 100%" in captured.err
-    assert captured.err.endswith(f"wrote {str(output)!r}\n")
+    assert [line for line in captured.err.splitlines() if line[:4] != "fit:"][2:] == [
+        "looking for wrong labels, copies and strange pictures",
+        "making small pictures for the page",
+        f"wrote {str(output)!r}",
+    ]
     text = output.read_text(encoding="utf-8")
     page = Page(text)
     assert "script" not in page.tags
     assert "Likely wrong labels: 1" in page.text
     assert "Near copies: 1" in page.text
-    assert page.text.count("copy'.png") == 2
+    assert page.text.count("copy'.png") == 3  # wrong, a copy, the clearest
     assert f"20 {SCRIPT}.png" in page.text
     assert f"zero {SCRIPT}" in page.text
     assert 'two "&"' in page.text
     assert "noise.png" in page.text
     assert page.text.count("Small classes") == 1
+    assert "Left out" not in page.text
     # Nothing comes from elsewhere, and scripts would not run.
     sources = [value for name, value in page.attributes if name == "src"]
     assert len(sources) > 3
@@ -158,23 +166,119 @@ def test_folders_without_two_classes_are_refused(tmp_path, capsys):
     empty = tmp_path / "empty"
     empty.mkdir()
     output = "--output", tmp_path / "page.html"
-    assert "is empty" in failing(capsys, empty, *output)
+    assert "no folders of classes" in failing(capsys, empty, *output)
     write(empty / "flat.png", np.zeros((8, 8)))
     assert "no folders of classes" in failing(capsys, empty, *output)
     single = tmp_path / "single"
     write(single / "cats" / "1.png", np.zeros((8, 8)))
-    assert "has one class, 'cats', and it takes two" in failing(capsys, single, *output)
+    told = "has one class of pictures, 'cats', and it takes two"
+    assert told in failing(capsys, single, *output)
     (single / "dogs").mkdir()
-    assert "'dogs' hold no files" in failing(capsys, single, *output)
+    assert told in failing(capsys, single, *output)
     (single / "dogs" / "1.png").write_text("bow-wow")
-    told = failing(capsys, single, *output)
-    assert "1 of 2 files cannot be read as pictures" in told
-    assert "1.png" in told
+    assert told in failing(capsys, single, *output)
+    (single / "cats" / "1.png").write_text("meow")
+    assert "has no pictures, and it takes two" in failing(capsys, single, *output)
     assert not (tmp_path / "page.html").exists()
 
 
+def test_what_cannot_be_read_is_left_out_and_told(folder, tmp_path, capsys):
+    whole = next((folder / "one").glob("*.png")).read_bytes()
+    (folder / "one" / f"half {SCRIPT}.png").write_bytes(whole[: len(whole) // 2])
+    (folder / "one" / "notes.txt").write_text("nothing")
+    (folder / "empty & <b>").mkdir()
+    (folder / "texts").mkdir()
+    (folder / "texts" / "a.txt").write_text("nothing")
+    output = tmp_path / "page.html"
+    given = ["audit", str(folder), "--output", str(output), "--size", "8"]
+    assert main(given) == 0
+    told = [
+        line for line in capsys.readouterr().err.splitlines() if "left out: " in line
+    ]
+    page = Page(output.read_text(encoding="utf-8"))
+    assert "47 pictures of 3 classes" in page.text
+    assert "Left out: 5" in page.text
+    assert "script" not in page.tags
+    for name, reason in (
+        (f"one/half {SCRIPT}.png", "truncated"),
+        ("one/notes.txt", "no picture of a kind that Pillow reads"),
+        ("empty & <b>", "no files"),
+        ("texts", "no pictures that can be read"),
+        ("texts/a.txt", "no picture of a kind that Pillow reads"),
+    ):
+        shown = page.texts.index(name)
+        assert reason in page.texts[shown + 1]
+        line = next(one for one in told if str(folder / name) + " (" in one)
+        assert reason in line
+    assert len(told) == 5
+
+
+def test_many_files_that_are_left_out_are_counted(tmp_path, capsys):
+    for name in "ab":
+        write(tmp_path / "in" / name / "1.png", np.zeros((8, 8)))
+    for i in range(30):
+        (tmp_path / "in" / "a" / f"{i:02}.txt").write_text("nothing")
+    (tmp_path / "in" / "b" / "1.png").unlink()
+    failing(capsys, tmp_path / "in", "--output", tmp_path / "page.html")
+    main(["audit", str(tmp_path / "in"), "--output", str(tmp_path / "page.html")])
+    told = capsys.readouterr().err
+    assert told.count("left out: ") == 21
+    assert "left out: 11 more\n" in told
+
+
+def test_confused_classes_show_their_clearest_picture(folder, tmp_path, monkeypatch):
+    def ask(model):
+        pair = {"label": "one", "proposal": "<i>", "count": 3, "share": 0.25}
+        return Audit(47, [], [], [], [{**pair, "index": 17}], [])
+
+    output = tmp_path / "page.html"
+    monkeypatch.setattr("skconvgp._command._audit.audit", ask)
+    given = ["audit", str(folder), "--output", str(output), "--size", "8"]
+    assert main(given) == 0
+    page = Page(output.read_text(encoding="utf-8"))
+    assert "Confused classes: 1" in page.text
+    assert "one → <i>: 3 (25%)" in page.text
+    pictures = [value for name, value in page.attributes if name == "alt"]
+    path = load_image_folder(folder).filenames[17]
+    assert pictures == [str(Path(path).relative_to(folder))]
+
+
+def test_a_page_in_the_folder_itself_is_written_again(folder, capsys, monkeypatch):
+    monkeypatch.chdir(folder)
+    for place in ("audit.html", "one/page.html"):
+        for _ in range(2):
+            assert main(["audit", ".", "--size", "8", "--output", place]) == 0
+            told = capsys.readouterr().err
+            assert "47 pictures" in told
+            assert "left out" not in told
+        Path(place).unlink()
+    Path("other.html").write_text("")
+    assert "'other.html': move these" in failing(capsys, ".")
+    assert not Path("audit.html").exists()
+
+
+def test_an_interruption_is_one_line(folder, tmp_path, monkeypatch, capsys):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("skconvgp._command._audit.audit", interrupt)
+    output = tmp_path / "page.html"
+    output.write_text("earlier")
+    given = ["audit", str(folder), "--size", "8", "--output", str(output)]
+    assert main(given) == 130
+    assert capsys.readouterr().err.splitlines()[-1] == "interrupted"
+    assert output.read_text() == "earlier"
+
+
 def test_where_the_page_goes_is_checked_first(folder, tmp_path, capsys):
-    for place in (tmp_path, tmp_path / "missing" / "page.html"):
+    (tmp_path / "file").write_text("nothing")
+    places = (
+        tmp_path,
+        tmp_path / "missing" / "page.html",
+        tmp_path / "file" / "page.html",
+        tmp_path / ("long" * 100),
+    )
+    for place in places:
         assert main(["audit", str(folder), "--output", str(place)]) == 1
         told = capsys.readouterr().err
         assert "must be a file that can be written, in a folder" in told

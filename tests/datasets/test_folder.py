@@ -119,7 +119,11 @@ def test_all_files_that_are_no_pictures_are_named(folder):
     ("names", "told"),
     [
         (["one.png"], "beside them 'one.png': move these"),
-        (["cat/small/9.png"], r"'cat' hold folders.*one of these at a time"),
+        (["cat/small/9.png"], r"'cat' holds folders itself: load one at a time"),
+        (
+            ["cat/small/9.png", "dog/x/9.png"],
+            r"'cat', 'dog' hold folders themselves: load one at a time",
+        ),
     ],
 )
 def test_folders_that_are_not_classes_of_files_are_refused(folder, names, told):
@@ -131,7 +135,10 @@ def test_folders_that_are_not_classes_of_files_are_refused(folder, names, told):
 
 def test_empty_folders_are_refused(folder, tmp_path):
     (folder / "horse").mkdir()
-    with pytest.raises(ValueError, match=r"'horse' hold no files: remove"):
+    with pytest.raises(ValueError, match=r"'horse' holds no files: remove it"):
+        load_image_folder(folder)
+    (folder / "mule").mkdir()
+    with pytest.raises(ValueError, match=r"'horse', 'mule' hold no files: remove them"):
         load_image_folder(folder)
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match=r"empty' is empty: name one with pictures"):

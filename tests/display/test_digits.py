@@ -136,5 +136,5 @@ def test_wrong_number_of_images_is_refused(n_images):
 
 def test_without_matplotlib_the_error_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(ImportError, match=r"pip install skconvgp\[display\]"):
+    with pytest.raises(ImportError, match=r"pip install \"\.\[display\]\""):
         UncertainDigitsDisplay.from_predictions(*predictions())

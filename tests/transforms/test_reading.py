@@ -525,7 +525,7 @@ def test_without_pillow_the_remedy_is_told(save, monkeypatch):
     fitted = ReadImages().fit([path])
     monkeypatch.setitem(sys.modules, "PIL", None)
     for call in (ReadImages().fit, fitted.transform):
-        with pytest.raises(ImportError, match=r"pip install skconvgp\[images\]"):
+        with pytest.raises(ImportError, match=r"pip install \"\.\[images\]\""):
             call([path])
 
 

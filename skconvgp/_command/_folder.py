@@ -1,0 +1,69 @@
+"""The pictures of a folder that can be read, and what is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skconvgp.datasets._folder import entries, require_classes
+from skconvgp.transforms import ReadImages
+from skconvgp.transforms._files import unreadable
+
+__all__ = ["Folder", "read_folder"]
+
+NO_FILES, NO_PICTURES = "no files", "no pictures that can be read"
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Pictures with their labels."""
+
+    path: Path
+    images: NDArray[Any]  # (n, c, h, w)
+    files: list[str]  # n paths
+    labels: NDArray[Any]  # (n,), names of classes
+    left_out: dict[str, str]  # reasons, by paths of files and folders
+
+
+def read_folder(path: Path, size: int, page: Path) -> Folder:
+    """Read the pictures in the folders of classes, but no page of an earlier run.
+
+    Files that cannot be read and folders without pictures are left out.
+    """
+    files, folders = entries(path)
+    if not folders:
+        raise ValueError(
+            f"The folder {str(path)!r} has no folders of classes: put the pictures "
+            "of each class into a folder of its name."
+        )
+    require_classes(path, _without(page, files), folders)
+    of_classes = {one: _without(page, entries(one)[0]) for one in folders}
+    left_out = {str(one): NO_FILES for one, found in of_classes.items() if not found}
+    paths = [str(file) for found in of_classes.values() for file in found]
+    try:
+        images = _read(paths, size)
+    except ValueError:
+        faults = unreadable(paths, size)
+        if not faults:
+            raise
+        left_out |= {paths[index]: reason for index, reason in faults.items()}
+        paths = [one for one in paths if one not in left_out]
+        images = _read(paths, size)
+    names = [Path(one).parent.name for one in paths]
+    left = {str(one): NO_PICTURES for one in folders if one.name not in names}
+    return Folder(path, images, paths, np.array(names), left | left_out)
+
+
+def _read(paths: list[str], size: int) -> Any:
+    """Return images (n, c, h, w); without a path there is none."""
+    return ReadImages(size=size).fit_transform(paths) if paths else np.empty((0, 1))
+
+
+def _without(page: Path, files: Iterable[Path]) -> list[Path]:
+    """Return files that are not the page."""
+    return [one for one in files if one.resolve() != page]
