@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from numbers import Real
 
 import numpy as np
@@ -98,10 +99,7 @@ def select_threshold(
     >>> bool(0.8 < threshold < 0.9)
     True
     """
-    for name, value in (("risk", risk), ("confidence", confidence)):
-        is_number = isinstance(value, Real) and not isinstance(value, bool)
-        if not is_number or not 0.0 < value < 1.0:
-            raise ValueError(f"`{name}` must be between 0 and 1, got {value!r}.")
+    risk, confidence = _share("risk", risk), _share("confidence", confidence)
     truth, probabilities, columns = check_probabilities(y_true, y_prob, labels)
     sureness = probabilities.max(axis=1)
     is_wrong = columns[probabilities.argmax(axis=1)] != truth
@@ -120,23 +118,33 @@ def select_threshold(
     return float(np.inf)
 
 
-def _enough(n_wrong: int, risk: float, alpha: float) -> int:
-    """Return how many answers pass with so many wrong ones among them."""
-    n = n_wrong + 1
-    while bdtr(n_wrong, n, risk) > alpha:
-        n += 1
-    return n
+def _share(name: str, value: object) -> float:
+    """Return a number between 0 and 1; raise if it is none."""
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number or not 0.0 < (share := float(value)) < 1.0:  # type: ignore[arg-type]
+        raise ValueError(f"`{name}` must be between 0 and 1, got {value!r}.")
+    return share
+
+
+def _enough(n_wrong: int, risk: float, alpha: float, most: int) -> int:
+    """Return how many answers pass with so many wrong ones among them, up to `most`."""
+    tried = range(most)
+    return bisect_left(
+        tried, True, lo=n_wrong + 1, key=lambda n: bdtr(n_wrong, n, risk) <= alpha
+    )
 
 
 def _first(n: int, risk: float, alpha: float) -> int:
     """Return how many of n samples the first threshold that is tested answers.
 
     It is the largest number at which one wrong answer more is allowed, up to a share.
+    More than n is n + 1.
     """
-    found, n_wrong = _enough(0, risk, alpha), 1
-    while (more := _enough(n_wrong, risk, alpha)) <= FIRST_SHARE * n:
-        found, n_wrong = more, n_wrong + 1
-    return found
+    most = int(FIRST_SHARE * n)
+    n_passing = bisect_left(
+        range(most), True, key=lambda n_wrong: bdtr(n_wrong, most, risk) > alpha
+    )
+    return _enough(max(0, n_passing - 1), risk, alpha, n + 1)
 
 
 def _why_not(
@@ -149,7 +157,8 @@ def _why_not(
     some, first = np.unique(answered, return_index=True)
     shares: FloatArray = (wrong[first] + 0.5) / (some + 1.0)
     is_good = (some > 0) & (shares < risk)
-    sizes = np.geomspace(_enough(0, risk, alpha), MOST_IMAGES, 100).round()
+    least = _enough(0, risk, alpha, max(n, MOST_IMAGES) + 1)
+    sizes = np.geomspace(least, MOST_IMAGES, 100).round()
     sizes = sizes.astype(np.intp)
     needed = np.inf
     for share, m in zip(shares[is_good], some[is_good], strict=True):
@@ -157,6 +166,11 @@ def _why_not(
         if passes.any():
             needed = min(needed, float(sizes[passes.argmax()]) * n / int(m))
     if needed > MOST_IMAGES:
+        if n < least and not wrong[answered > 0].all():
+            return (
+                f"{told}: it takes at least {least} without an error. Raise `risk` or "
+                "lower `confidence`. The threshold is infinite, and answers none."
+            )
         return (
             f"{told}: also its most confident answers are wrong too often. Train it on "
             "more images, or raise `risk`."

@@ -1,7 +1,10 @@
 """Thresholds of confidence, and how often their promise is kept."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
+from scipy.special import bdtr
 from scipy.stats import binom, binomtest
 from sklearn.datasets import make_moons
 
@@ -83,6 +86,66 @@ def test_the_promise_is_nearly_kept_by_left_out_answers(n_draws):
     assert reached > n_draws // 2
 
 
+def in_turn(y, p, risk, confidence):
+    """Return the threshold by single samples, one after the other."""
+
+    def enough(n_wrong):
+        n = n_wrong + 1
+        while bdtr(n_wrong, n, risk) > 1.0 - confidence:
+            n += 1
+        return n
+
+    first, n_wrong = enough(0), 1
+    while enough(n_wrong) <= 0.1 * len(y):
+        first, n_wrong = enough(n_wrong), n_wrong + 1
+    sure, found = np.maximum(p, 1.0 - p), np.inf
+    odds = np.arange(_deciding.STRICTEST, _deciding.LENIENT, -_deciding.STEP)
+    for threshold in np.append(1.0 / (1.0 + np.exp(-odds)), 0.0):
+        is_answered = sure >= threshold
+        n, wrong = is_answered.sum(), ((p > 0.5) != y)[is_answered].sum()
+        if n >= first and bdtr(wrong, n, risk) > 1.0 - confidence:
+            break
+        if n >= first:
+            found = threshold
+    return found
+
+
+@unreachable
+@pytest.mark.parametrize("risk", [0.004, 0.05, 0.5, 0.8])
+@pytest.mark.parametrize("confidence", [0.5, 0.75, 0.95])
+def test_thresholds_are_those_of_single_steps(risk, confidence):
+    found, expected = [], []
+    for seed, n in enumerate([1, 2, 3, 10, 59, 60, 200, 700, 3000]):
+        y, p = answers(n, seed)
+        given = {"labels": [0, 1], "risk": risk, "confidence": confidence}
+        found.append(select_threshold(y, p, **given))
+        expected.append(in_turn(y, p, risk, confidence))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@unreachable
+@pytest.mark.parametrize(("n", "risk"), [(20_000, 0.05), (100, 1e-4), (100, 1e-30)])
+def test_few_bounds_are_computed_whatever_the_numbers_are(n, risk, monkeypatch):
+    calls = []
+
+    def counted(*given):
+        calls.append(given)
+        assert len(calls) < 2000
+        return bdtr(*given)
+
+    monkeypatch.setattr(_deciding, "bdtr", counted)
+    select_threshold(*answers(n), risk=risk)
+    assert len(calls) > 1
+
+
+def test_numbers_of_other_types_are_the_same():
+    y, p = answers(1000)
+    expected = select_threshold(y, p, risk=0.125, confidence=0.75)
+    for kind in (np.float32, np.float16, Fraction):
+        found = select_threshold(y, p, risk=kind(0.125), confidence=kind(0.75))
+        assert found == expected
+
+
 def told_number(told):
     """Return how many samples a warning says may be enough."""
     return int(str(told[0].message).split("some ")[1].split()[0])
@@ -123,6 +186,15 @@ def test_the_samples_that_are_told_are_often_enough():
         for seed in range(20)
     ]
     assert np.isfinite(found).mean() > 0.5
+
+
+@pytest.mark.parametrize(
+    ("risk", "least"), [(1e-3, "2995 "), (1e-6, "2995731 "), (1e-30, "10000001 ")]
+)
+def test_samples_without_an_error_are_told_how_many_it_takes(risk, least):
+    y, p = np.arange(100) % 2, np.where(np.arange(100) % 2, 0.9, 0.1)
+    with pytest.warns(UserWarning, match=f"it takes at least {least}without an error"):
+        assert select_threshold(y, p, risk=risk) == np.inf
 
 
 def test_a_bad_model_is_told():
