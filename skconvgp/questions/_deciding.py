@@ -19,6 +19,9 @@ __all__ = ["select_threshold"]
 # Thresholds that are tried: log odds, from strict to lenient, and 0, which answers all.
 STRICTEST, LENIENT, STEP = 14.0, -3.0, 0.02
 FIRST_SHARE = 0.1  # of the images, that the first threshold answers if it can
+# Wrong answers that the first threshold allows, as some labels are wrong, if it then
+# answers at most a share of the images.
+SPARE, LARGEST_FIRST = (2, 1), 0.5
 MOST_IMAGES = 10**7  # that a warning asks for
 
 
@@ -80,7 +83,10 @@ def select_threshold(
     approximate: they depend on each other, and come from models of one sample less.
 
     The first threshold that is tested answers a tenth of the samples, and at least as
-    many as it takes to pass: 59 without an error for a risk of 5 % at 95 %.
+    many as it takes to pass: 59 without an error for a risk of 5 % at 95 %. Up to half
+    of the samples it answers so many that two wrong answers pass, 124 for 5 %, as some
+    labels of samples are wrong; more of them among the most confident answers end the
+    search.
 
     References
     ----------
@@ -114,7 +120,8 @@ def select_threshold(
     passed = thresholds[:end][is_tested[:end]]
     if len(passed):
         return float(passed[-1])
-    warn_caller(_why_not(wrong, answered, risk, alpha), UserWarning)
+    start = int(is_tested.argmax()) if is_tested.any() else len(wrong)
+    warn_caller(_why_not(wrong, answered, risk, alpha, start), UserWarning)
     return float(np.inf)
 
 
@@ -137,20 +144,32 @@ def _enough(n_wrong: int, risk: float, alpha: float, most: int) -> int:
 def _first(n: int, risk: float, alpha: float) -> int:
     """Return how many of n samples the first threshold that is tested answers.
 
-    It is the largest number at which one wrong answer more is allowed, up to a share.
-    More than n is n + 1.
+    It is the largest number at which one wrong answer more is allowed, up to a share,
+    and allows a few of them if it can. More than n is n + 1.
     """
     most = int(FIRST_SHARE * n)
     n_passing = bisect_left(
         range(most), True, key=lambda n_wrong: bdtr(n_wrong, most, risk) > alpha
     )
-    return _enough(max(0, n_passing - 1), risk, alpha, n + 1)
+    n_wrong = max(0, n_passing - 1)
+    for spare in SPARE:
+        found = _enough(max(spare, n_wrong), risk, alpha, n + 1)
+        if found <= LARGEST_FIRST * n:
+            return found
+    return _enough(n_wrong, risk, alpha, n + 1)
 
 
 def _why_not(
-    wrong: NDArray[np.intp], answered: NDArray[np.intp], risk: float, alpha: float
+    wrong: NDArray[np.intp],
+    answered: NDArray[np.intp],
+    risk: float,
+    alpha: float,
+    start: int,
 ) -> str:
-    """Return why no threshold passes, and how many samples it may take."""
+    """Return why no threshold passes, and how many samples it may take.
+
+    The threshold at `start` was the first one that was tested.
+    """
     n = int(answered[-1])
     told = f"A risk of {risk:g} is not reachable with {n} samples"
     # Shares of wrong answers that are likely, and the samples that these would take.
@@ -174,6 +193,12 @@ def _why_not(
         return (
             f"{told}: also its most confident answers are wrong too often. Train it on "
             "more images, or raise `risk`."
+        )
+    if needed <= n:  # by more lenient thresholds, which were not reached
+        return (
+            f"{told}: {wrong[start]} of its {answered[start]} most confident answers "
+            "are wrong. Look at the labels of these samples, or raise `risk`. The "
+            "threshold is infinite, and answers none."
         )
     digits = 1 - int(np.floor(np.log10(needed)))
     return (

@@ -98,6 +98,8 @@ def in_turn(y, p, risk, confidence):
     first, n_wrong = enough(0), 1
     while enough(n_wrong) <= 0.1 * len(y):
         first, n_wrong = enough(n_wrong), n_wrong + 1
+    few = [enough(spare) for spare in (1, 2) if enough(spare) <= 0.5 * len(y)]
+    first = max([first, *few])
     sure, found = np.maximum(p, 1.0 - p), np.inf
     odds = np.arange(_deciding.STRICTEST, _deciding.LENIENT, -_deciding.STEP)
     for threshold in np.append(1.0 / (1.0 + np.exp(-odds)), 0.0):
@@ -195,6 +197,23 @@ def test_samples_without_an_error_are_told_how_many_it_takes(risk, least):
     y, p = np.arange(100) % 2, np.where(np.arange(100) % 2, 0.9, 0.1)
     with pytest.warns(UserWarning, match=f"it takes at least {least}without an error"):
         assert select_threshold(y, p, risk=risk) == np.inf
+
+
+@pytest.mark.parametrize("place", [0, 1, 5, 20, 100])
+@pytest.mark.parametrize("risk", [0.05, 0.1])
+def test_a_wrong_label_does_not_end_the_search(risk, place):
+    """Of 400 answers one is wrong, which may be the most confident one."""
+    p, y = 1.0 - np.linspace(0.999, 0.9, 400), np.zeros(400, int)
+    y[place] = 1
+    assert select_threshold(y, p, risk=risk) == 0.0
+
+
+def test_confident_errors_are_told():
+    p, y = 1.0 - np.linspace(0.999, 0.9, 400), np.zeros(400, int)
+    y[:12] = 1
+    told = "12 of its .* most confident answers are wrong. Look at the labels"
+    with pytest.warns(UserWarning, match=told):
+        assert select_threshold(y, p, risk=0.1) == np.inf
 
 
 def test_a_bad_model_is_told():
