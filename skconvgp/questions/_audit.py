@@ -193,7 +193,10 @@ def audit(gp: Any, near: float = 0.01) -> Audit:
 
     *Near copies* need the covariances of the training samples. A factor gives them
     back, features are compared for those samples that a model keeps features of, and
-    other solvers evaluate the kernel once more for all pairs.
+    other solvers evaluate the kernel once more for all pairs. What landmarks do not
+    explain of two samples counts as different, unless the samples are equal. Models of
+    images evaluate the kernel for pairs that could be near by their features. Pairs
+    that are not equal must differ by more than rounding in the precision of `dtype`.
 
     References
     ----------
@@ -291,12 +294,13 @@ def _near_copies(gp: Any, training: Training, near: float) -> tuple[Columns, int
     kinds = np.zeros(len(training.kept), np.intp)
     if training.codes is not None:
         kinds = training.codes
-    found = alike_samples(gp._process, kinds, gp._resources())
+    found = alike_samples(gp._process, kinds, near, gp._resources())
     is_near = found.distance < near * found.usual
     is_near |= found.distance == 0.0
     place, column = np.nonzero(is_near)
-    # Of equal samples the usual distance is 0, too.
-    distance = found.distance[place, column] / (found.usual or 1.0)
+    # Of equal samples the usual distance is 0, too, and of a group it is unknown.
+    usual = found.usual if found.usual > 0.0 else 1.0
+    distance = found.distance[place, column] / usual
     order = np.argsort(distance, kind="stable")
     columns = {
         "index": found.samples[place[order]],

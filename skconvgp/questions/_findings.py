@@ -22,7 +22,8 @@ Columns: TypeAlias = dict[str, NDArray[Any]]
 # A sample is strange at so many robust deviations: Iglewicz and Hoaglin, 1993.
 STRANGE = 3.5
 TO_DEVIATION = 1.4826  # of the median absolute deviation of normal numbers
-ROUNDING = 1e-9  # of logarithms of variances, and of probabilities
+ROUNDING = 1e-9  # of probabilities, and of sums of shares
+LEAST_SPREAD = 1e-6  # of logarithms of variances: less is rounding
 # A set of 90 % of `prediction_set(by_class=True)` takes so many samples of a class.
 FEWEST = 9
 
@@ -131,7 +132,7 @@ def outliers(
         of_kind = own == kind
         log_var[of_kind] -= _median(log_var[of_kind], shares[of_kind])
     spread = TO_DEVIATION * _median(np.abs(log_var), shares) if len(scored) else 0.0
-    score = log_var / spread if spread > ROUNDING else np.zeros(len(scored))
+    score = log_var / spread if spread > LEAST_SPREAD else np.zeros(len(scored))
     order = np.argsort(-score, kind="stable")
     order = order[score[order] > STRANGE]
     return {"index": scored[order], "score": score[order]}

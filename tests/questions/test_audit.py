@@ -23,6 +23,7 @@ from skconvgp import (
 )
 from skconvgp.completion import NearestNeighbors
 from skconvgp.kernels import PatchKernel, rbf
+from skconvgp.processes import alike_samples
 from skconvgp.processes.posterior import _alike
 from skconvgp.questions import audit
 from skconvgp.solvers import Cholesky, ConjugateGradient, RefinedCholesky
@@ -276,7 +277,7 @@ def test_samples_of_a_group_are_no_near_copies_unless_they_are_equal(has_feature
 def test_features_compare_the_samples_that_they_are_kept_of():
     X, y = blobs(700)
     X[600:] = X[:100] + 1e-5
-    gp = NystromCompletedGP(rbf(1.0), n_landmarks=60, random_state=0).fit(X, y)
+    gp = NystromCompletedGP(rbf(1.0), n_landmarks=120, random_state=0).fit(X, y)
     found = audit(gp, near=1e-6)
     assert found.n_compared == 500
     assert f"among {found.n_compared} of the samples" in str(found)
@@ -285,13 +286,100 @@ def test_features_compare_the_samples_that_they_are_kept_of():
     assert all(i - j == 600 for i, j in pairs)
 
 
-def test_copies_of_images_are_found_by_patches():
+@pytest.mark.parametrize("n_landmarks", [1, 10, 60])
+def test_features_tell_no_more_than_correlations_in_the_prior(n_landmarks):
+    """What landmarks do not explain is no reason to be alike."""
+    X, y = digits(200)
+    X[150], X[151], y[150] = X[3], X[4], (y[3] + 1) % 10
+    gp = NystromCompletedGP(rbf(1.0), n_landmarks=n_landmarks, random_state=0)
+    found = audit(gp.fit(X, y)).records("near_copies")
+    pairs = [(one["index"], one["other"], one["distance"]) for one in found]
+    assert pairs == [(150, 3, 0.0), (151, 4, 0.0)]
+    rows = gp._process.growth.reservoir.rows.rows
+    features, residual = np.asarray(rows.features), np.asarray(rows.residual_diag)
+    gram = features @ features.T + np.diag(residual)
+    apart = np.arange(200)
+    apart[[150, 151]] = 3, 4
+    expected = pairs_of(gram, y, 0.91, apart)
+    found = audit(gp, near=0.9).records("near_copies")
+    told = {(one["index"], one["other"]): one["distance"] for one in found}
+    assert [told[pair] for pair in [(150, 3), (151, 4)]] == [0.0, 0.0]
+    told, least, most = (
+        {pair: pairs[pair] for pair in pairs if pair[0] not in (150, 151)}
+        for pairs in (told, pairs_of(gram, y, 0.89, apart), expected)
+    )
+    assert len(told) > 2
+    assert set(least) <= set(told) <= set(most)
+    for pair, distance in told.items():
+        np.testing.assert_allclose(distance, most[pair], rtol=1e-2)
+
+
+def test_features_without_prior_variances_do_not_answer():
+    gp = NystromCompletedGP(rbf(1.0), n_landmarks=10, variance="sor", random_state=0)
+    found = audit(gp.fit(*blobs(60)))
+    assert found.near_copies is None
+    assert "keeps no prior variances" in found.unanswered["near_copies"]
+
+
+@pytest.mark.parametrize("variance", ["dtc", "sor"])
+@pytest.mark.parametrize("n_inducing", [1, 12])
+def test_copies_of_images_are_found_by_patches(n_inducing, variance):
     X, y = digits(60)
     X[50] = (np.round(255.0 * X[3]) / 255.0).astype(np.float32)  # stored in a file
     kernel = PatchKernel(rbf(1.0), patch_size=3)
-    gp = PatchGPClassifier(kernel, n_inducing=12, random_state=0).fit(X, y)
-    found = audit(gp).records("near_copies")
+    gp = PatchGPClassifier(
+        kernel, n_inducing=n_inducing, variance=variance, random_state=0
+    )
+    found = audit(gp.fit(X, y)).records("near_copies")
     assert [(one["index"], one["other"]) for one in found] == [(50, 3)]
+
+
+def test_pairs_of_kept_images_have_the_distances_of_the_kernel():
+    X, y = digits(60)
+    X[50] = X[3]
+    kernel = PatchKernel(rbf(1.0), patch_size=3)
+    gp = PatchGPClassifier(kernel, n_inducing=30, random_state=0).fit(X, y)
+    found = audit(gp, near=0.4).records("near_copies")
+    usual = alike_samples(gp._process, y, 0.4, gp._resources()).usual
+    gram = gram_matrix(gp.kernel_, X)
+    std = np.sqrt(np.diag(gram))
+    distance = (1.0 - gram / np.outer(std, std)) / usual
+    assert len(found) > 5
+    for one in found:
+        exact = distance[one["index"], one["other"]]
+        np.testing.assert_allclose(one["distance"], exact, rtol=1e-2, atol=1e-6)
+
+
+def test_copies_are_found_by_landmarks_of_images():
+    X, y = digits(120)
+    X[50] = (np.round(255.0 * X[3]) / 255.0).astype(np.float32)
+    X[51] = X[4]
+    gp = ImageClassifier(n_landmarks=5, random_state=0).fit(X, y)
+    found = audit(gp).records("near_copies")
+    assert [(one["index"], one["other"]) for one in found] == [(51, 4), (50, 3)]
+
+
+@pytest.mark.parametrize("contrast", [1e-2, 1e-3])
+def test_rounding_makes_no_copies(contrast):
+    X, y = digits(60)
+    X = (0.95 + contrast * X).astype(np.float32)
+    X[50] = X[3]
+    kernel = PatchKernel(rbf(2.0), patch_size=3)
+    found = audit(ConvNetGPClassifier(kernel, dtype="float32").fit(X, y))
+    pairs = [(one["index"], one["other"]) for one in found.records("near_copies")]
+    assert pairs == [(50, 3)]
+    assert column(found, "near_copies", "distance") == [0.0]
+    assert max(column(found, "outliers", "score"), default=0.0) < 1e3
+
+
+@pytest.mark.parametrize("gp", [ImageClassifier(random_state=0), PatchGPClassifier()])
+def test_equal_images_are_copies_at_a_distance_of_0(gp):
+    X, y = np.zeros((12, 8, 8)), np.arange(12) % 2
+    with pytest.warns(UserWarning, match="All 12 training samples are equal"):
+        gp.fit(X, y)
+    found = audit(gp)
+    assert set(column(found, "near_copies", "index")) == set(range(1, 12))
+    assert set(column(found, "near_copies", "distance")) == {0.0}
 
 
 def test_outliers_have_large_left_out_variances_for_their_class():

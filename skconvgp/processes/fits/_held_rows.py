@@ -99,6 +99,7 @@ class HeldRows:
             of.ravel(),
             units,
             groups,
+            to_numpy(leaving.row_inputs),
         )
 
     def left_out(self, solution: FeatureSolution) -> tuple[FloatArray, FloatArray]:

@@ -22,13 +22,25 @@ from skconvgp.engine import (
     to_numpy,
 )
 from skconvgp.inference import most_alike
+from skconvgp.processes._problem import equal_inputs
 from skconvgp.processes._process import run_beside
 from skconvgp.processes._run import Resources, Run
 from skconvgp.processes.basis._basis import NewRows
-from skconvgp.processes.posterior._one_more import Scored
+from skconvgp.processes.posterior._coefficients import coefficients_of
+from skconvgp.processes.posterior._left_out_images import source_of
+from skconvgp.processes.posterior._one_more import Scored, scored_inputs
+from skconvgp.processes.posterior._one_more_features import kept_features
 
 NUMBERS = 2**21  # of a block of covariances
+# Rounding of covariances, in units of the last digit of 1.
+ROUNDING = 32
+# Pairs of images whose covariances are computed at once, with those between pairs.
+PAIRS = 4
 NO_COVARIANCES = "it keeps no covariances of its training samples"
+NO_VARIANCES = (
+    "it keeps no prior variances of its training samples: fit with completion=None or "
+    "variance='dtc'"
+)
 
 # Covariances (b, m) of a block of samples with all up to its end, and variances (b,).
 Blocks = Iterator[tuple[Tensor, Tensor]]
@@ -58,49 +70,61 @@ def why_not_alike(process: Any) -> str:
     why = getattr(left_out, "why_no_more", None)
     if _has_features(process) and why is not None:
         text: str = why(process, other_noise=False)
-        return text
+        return text or _why_no_variances(process)
     return NO_COVARIANCES
 
 
 def alike_samples(
-    process: Any, kinds: NDArray[np.intp], resources: Resources
+    process: Any, kinds: NDArray[np.intp], near: float, resources: Resources
 ) -> AlikeSamples:
     """Return similar samples of all that can be compared, which have `kinds` (n,).
 
     A factor gives the covariances back. Without one the kernel is evaluated again, and
-    features of samples are compared instead of these. Samples of one group, which are
-    versions of each other, are not similar in this sense.
+    features of samples are compared instead of these. Where images are kept, too, pairs
+    that could be below the share `near` of the usual distance are compared by the
+    kernel. Samples of one group, which are versions of each other, are not similar in
+    this sense.
     """
     model, has_features = process.model, _has_features(process)
+    images = None
     if has_features:
+        images = getattr(process.growth.reservoir.rows, "images", None)
         process = process.left_out.ready(process, resources)
-    every = np.arange(model.n_samples)
-    scored = Scored(every, every, every, len(every))
-    if has_features or hasattr(process.posterior, "solver"):
         scored = process.left_out.scored(process)
-    n = len(scored.samples) if has_features else model.n_samples
-    samples, of, units = scored.samples[:n], scored.of[:n], scored.units[:n]
+        n, of = len(scored.samples), kept_features(process).inputs
+    elif hasattr(process.posterior, "solver"):
+        scored = process.left_out.scored(process)
+        n, of = model.n_samples, scored.of
+    else:
+        n = model.n_samples
+        inputs = equal_inputs(process.basis.kept_rows[:n])
+        scored = scored_inputs(inputs)
+        of = scored.of
+    samples, of, units = scored.samples[:n], of[:n], scored.units[:n]
     needed = frozen_bytes(process.state)
 
     def compare(placement: Placement) -> AlikeSamples:
-        run = run_beside(resources, placement, needed)
+        run, beyond = run_beside(resources, placement, needed), None
+        rounding = _rounding(process, n, run)
         if has_features:
-            blocks = _of_features(process, scored, run)
+            features, residual = _features(process, images, scored, run)
+            blocks = _of_features(features, residual)
+            beyond = None if images is None else residual.sqrt()
         elif _has_factor(process):
             blocks = _of_factor(process, run)
         else:
             blocks = _of_kernel(process, run)
-        given = (
-            (kinds[samples], of, units) if model.n_groups else (kinds[samples], units)
-        )
+        given = kinds[samples], of, *((units,) if model.n_groups else ())
         on_device = (rows_to_tensor(one).to(placement.device) for one in given)
-        found = most_alike(blocks, *on_device)
-        return AlikeSamples(
-            samples,
-            to_numpy(found.distance),
-            samples[to_numpy(found.which)],
-            found.usual,
-        )
+        found = most_alike(blocks, *on_device, rounding=rounding, beyond=beyond)
+        distance, which = to_numpy(found.distance), to_numpy(found.which)
+        if images is not None:
+            # Of others the least possible distance is told.
+            at = np.nonzero((distance > 0.0) & (distance < near * found.usual))
+            pairs = np.stack([at[0], which[at]], 1)
+            rows = images.rows[scored.of[pairs]]
+            distance[at] = np.maximum(_by_kernel(process, rows, run), rounding)
+        return AlikeSamples(samples, distance, samples[which], found.usual)
 
     return compute_at(resources.placement(needed), compare)
 
@@ -126,13 +150,60 @@ def _of_factor(process: Any, run: Run) -> Blocks:
         yield block, block[:, rows].diagonal() - noise[rows]
 
 
-def _of_features(process: Any, scored: Scored, run: Run) -> Blocks:
-    """Yield blocks of products of features."""
-    kept = thaw(process.growth.reservoir.rows, run.config.device).features
-    features = kept[torch.from_numpy(scored.of).to(kept.device)]
+def _features(
+    process: Any, images: Any, scored: Scored, run: Run
+) -> tuple[Tensor, Tensor]:
+    """Return features (n, r) of samples, and variances (n,) beside them."""
+    rows = thaw(kept_features(process), run.config.device)
+    features, residual = rows.features, rows.residual_diag
+    if images is not None and coefficients_of(process).variance == "sor":
+        prior = source_of(process).variances(images.rows, run).to(features)
+        explained = features.square().sum(1)
+        residual = (prior / process.model.mean_diag - explained).clamp(min=0.0)
+    of = torch.from_numpy(scored.of).to(features.device)
+    return features[of], residual[of]
+
+
+def _of_features(features: Tensor, residual: Tensor) -> Blocks:
+    """Yield blocks of products of features (n, r), with the variances of samples."""
     for rows in slices(len(features), max(1, NUMBERS // len(features))):
         own = features[rows]
-        yield own @ features[: rows.stop].mT, own.square().sum(1)
+        yield own @ features[: rows.stop].mT, own.square().sum(1) + residual[rows]
+
+
+def _by_kernel(process: Any, pairs: NDArray[Any], run: Run) -> FloatArray:
+    """Return distances (p,) of pairs (p, 2, d) of images."""
+    found = [np.zeros(0)]
+    for part in slices(len(pairs), PAIRS):
+        rows = pairs[part].reshape(-1, pairs.shape[-1])
+        cov = to_numpy(process.basis.covariance(rows, run, 1.0)).astype(np.float64)
+        var, first = cov.diagonal(), np.arange(0, len(rows), 2)
+        std = np.sqrt(var[first] * var[first + 1])
+        none = np.zeros_like(std)
+        shares = np.divide(cov[first, first + 1], std, out=none, where=std > 0.0)
+        found.append(1.0 - shares)
+    return np.concatenate(found)
+
+
+def _rounding(process: Any, n_samples: int, run: Run) -> float:
+    """Return a distance below which pairs differ by rounding alone."""
+    config, basis = run.config, process.basis
+    # Of a given matrix nothing is left that has its precision.
+    is_given = basis.kernel_basis is None
+    dtype = config.solve_dtype if is_given else basis.precision(config)
+    own = ROUNDING * torch.finfo(dtype).eps
+    return float(max(own, n_samples * torch.finfo(config.solve_dtype).eps))
+
+
+def _why_no_variances(process: Any) -> str:
+    """Return why variances beside those of features are unknown; empty if they are."""
+    rows = process.growth.reservoir.rows
+    # Random features are all of the prior; of images that are kept it is computed.
+    if process.basis.gives_features or hasattr(rows, "images"):
+        return ""
+    is_known = np.isfinite(np.asarray(rows.rows.residual_diag)).all()
+    is_counted = coefficients_of(process).variance != "sor"
+    return "" if is_known and is_counted else NO_VARIANCES
 
 
 def _of_kernel(process: Any, run: Run) -> Blocks:

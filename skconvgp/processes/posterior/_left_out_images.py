@@ -156,6 +156,7 @@ class ImageRows:
             images.of,
             images.of if images.groups is None else images.groups[images.of],
             images.groups,
+            images.of,
         )
 
     def join(self, other: Self) -> Self:

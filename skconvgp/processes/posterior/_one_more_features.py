@@ -68,6 +68,7 @@ class ScoredFeatures:
     of: NDArray[np.intp]  # (n,), the input that each of them has
     units: NDArray[np.intp]  # (n,), numbers of samples that are one unit
     groups: Any  # (m,), of inputs that leave together; None if each leaves alone
+    inputs: NDArray[np.intp]  # (n,), numbers that samples of equal inputs share
 
     def scored_features(self, process: Process, run: Any) -> ScoredFeatures:  # noqa: ARG002
         """Return itself."""

@@ -36,8 +36,9 @@ class Leaving:
     whole_targets: Tensor  # (m, k), mean target of all samples with the input of a row
     totals: Tensor  # (m,), their total weight
     staying: Tensor  # (s,), as in `Observed`
-    # Numbers (m,) of the group and of the input of each row; None without groups.
+    # Number (m,) of the group of each row; None without groups.
     groups: Tensor | None = None
+    # Number (m,) of the input of each row; None without groups, if inputs differ.
     row_inputs: Tensor | None = None
 
 
@@ -120,8 +121,9 @@ class Shared:
             row_inputs = int_range(len(groups), groups.device)
         if observed.of is EVERY:
             whole = whole.take(inputs.of)
+            row_inputs = inputs.of + inputs.n_before
             if groups is not None:
-                groups, row_inputs = groups[inputs.of], inputs.of
+                groups = groups[inputs.of]
         own = observed.targets, whole.targets, whole.weights, observed.staying
         return Leaving(*own, groups, row_inputs)
 
