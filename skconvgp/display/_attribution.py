@@ -5,7 +5,13 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skconvgp.display._pictures import draw_picture, read_pictures, shown
+from skconvgp.display._pictures import (
+    draw_picture,
+    frame,
+    read_pictures,
+    set_title,
+    shown,
+)
 from skconvgp.display._pyplot import pyplot_for
 from skconvgp.questions import attribution, representer_points
 
@@ -178,12 +184,13 @@ class AttributionDisplay:
         self.axes_ = np.concatenate(found, axis=1)
         for axes in self.axes_.flat:
             axes.set_axis_off()
+        width = figure.bbox.width / sum(sizes)
         for i, name in enumerate(self.names):
             image, colored = self.axes_[i, :2]
             draw_picture(image, self.images[i])
-            image.set_title(name, fontsize="small")
+            set_title(image, [[name]], width)
             self._draw_map(colored, i)
-            colored.set_title(f"for {name}" if name else "map", fontsize="small")
+            set_title(colored, [[f"for {name}" if name else "map"]], width)
         for side, part in enumerate(parts[1:]):
             part.suptitle(f"training images {GROUPS[side]}", fontsize="small")
             for i, row in enumerate(found[1 + side]):
@@ -203,6 +210,7 @@ class AttributionDisplay:
             shade = 1.0 - shade
         black = np.zeros_like(shade)
         axes.imshow(black, cmap="gray", vmin=0.0, vmax=1.0, alpha=SHADE * shade)
+        frame(axes)
 
     def _draw_point(self, axes: "Axes", i: int, side: int, k: int) -> None:
         """Draw a training image with its label and value, if there is one."""
@@ -212,5 +220,6 @@ class AttributionDisplay:
         if index < 0:
             return
         draw_picture(axes, self.train_images[index])
-        label = "" if self.y_train is None else f"{shown(self.y_train[index])}: "
-        axes.set_title(f"{label}{value:+.2g}", fontsize="small")
+        label = "" if self.y_train is None else f"{shown(self.y_train[index])}:"
+        width = self.figure_.bbox.width / self.axes_.shape[1]
+        set_title(axes, [[label, f"{value:+.2g}"]], width)

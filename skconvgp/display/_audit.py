@@ -10,6 +10,7 @@ from skconvgp.display._pictures import (
     as_pictures,
     draw_picture,
     read_pictures,
+    set_title,
     shown,
 )
 from skconvgp.display._pyplot import pyplot_for
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["AuditDisplay"]
 
 COLUMNS = 8  # of images
+WIDTH, HEIGHT, HEADING = 1.2, 1.7, 0.4  # of an image, a row and a heading, in inches
 # Findings with their titles, and how many images one of them takes.
 SECTIONS = {
     "wrong_labels": ("Likely wrong labels", 1),
@@ -162,22 +164,24 @@ class AuditDisplay:
         plt = pyplot_for(self)
         told = {name: self._cells(name, n_images) for name in SECTIONS}
         self.shown_ = {name: [one[0] for one in cells] for name, cells in told.items()}
-        heights = [max(1, -(-len(cells) // COLUMNS)) for cells in told.values()]
+        rows = [-(-len(cells) // COLUMNS) for cells in told.values()]
+        heights = [HEADING + HEIGHT * n_rows for n_rows in rows]
         if figure is None:
-            size = 1.2 * COLUMNS, 1.55 * sum(heights) + 0.5 * len(heights)
+            size = WIDTH * COLUMNS, sum(heights)
             figure = plt.figure(figsize=size, layout="constrained")
         self.figure_, self.axes_ = figure, {}
         parts = np.asarray(figure.subfigures(len(heights), 1, height_ratios=heights))
-        for part, height, (name, cells) in zip(
-            parts, heights, told.items(), strict=True
-        ):
+        for part, n_rows, (name, cells) in zip(parts, rows, told.items(), strict=True):
             part.suptitle(self._title(name), fontsize="medium", fontweight="bold")
-            every = part.subplots(height, COLUMNS, squeeze=False).ravel()
+            every: list[Axes] = []
+            if n_rows:
+                every = part.subplots(n_rows, COLUMNS, squeeze=False).ravel().tolist()
             for axes in every:
                 axes.set_axis_off()
-            self.axes_[name] = list(every[: len(cells)])
-            for axes, (index, text) in zip(every, cells, strict=False):
-                self._draw(axes, index, text)
+            self.axes_[name] = every[: len(cells)]
+            for axes, (index, *words) in zip(every, cells, strict=False):
+                draw_picture(axes, self.images[index])
+                set_title(axes, [[str(index)], words], figure.bbox.width / COLUMNS)
         return self
 
     def _title(self, name: str) -> str:
@@ -187,19 +191,15 @@ class AuditDisplay:
             return f"{title}: unknown"
         return f"{title}: {len(found)}" if len(found) else f"{title}: none"
 
-    def _cells(self, name: str, n_images: int) -> list[tuple[int, str]]:
-        """Return indices of images, and their titles."""
-        cells = []
+    def _cells(self, name: str, n_images: int) -> list[tuple[Any, ...]]:
+        """Return indices of images, and the words of their titles."""
+        cells: list[tuple[Any, ...]] = []
         for one in self.audit.records(name)[: n_images // SECTIONS[name][1]]:
             label, proposal = one.get("label", one.get("target")), one.get("proposal")
-            text = shown(label)
+            words = [shown(label)]
             if proposal is not None:
-                text = f"{text} → {shown(proposal)}"
-            cells.append((one["index"], text))
+                words = [f"{words[0]} →", shown(proposal)]
+            cells.append((one["index"], *words))
             if "other" in one:
                 cells.append((one["other"], shown(one.get("other_label"))))
         return cells
-
-    def _draw(self, axes: "Axes", index: int, text: str) -> None:
-        draw_picture(axes, self.images[index])
-        axes.set_title(f"{index}\n{text}", fontsize="small")

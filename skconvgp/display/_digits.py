@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skconvgp.display._pictures import as_pictures, draw_picture, read_pictures
+from skconvgp.display._pictures import (
+    as_pictures,
+    column_labels,
+    draw_picture,
+    read_pictures,
+    require_rows,
+    set_title,
+)
 from skconvgp.display._pyplot import pyplot_for
 
 if TYPE_CHECKING:
@@ -142,16 +149,9 @@ class UncertainDigitsDisplay:
         """
         probabilities = np.asarray(y_prob)
         pictures = as_pictures(np.asarray(images))
-        columns = (
-            np.arange(probabilities.shape[1]) if labels is None else np.asarray(labels)
-        )
+        columns = column_labels("y_prob", probabilities, labels)
         truth = None if y_true is None else np.asarray(y_true)
-        for name, other in (("y_prob", probabilities), ("y_true", truth)):
-            if other is not None and len(other) != len(pictures):
-                raise ValueError(
-                    f"`{name}` must have one row for each of the {len(pictures)} "
-                    f"images, got {len(other)}."
-                )
+        require_rows(len(pictures), y_prob=probabilities, y_true=truth)
         top = probabilities.argmax(axis=1)
         display = cls(pictures, columns[top], probabilities.max(axis=1), truth)
         return display.plot(n_images=n_images, figure=figure)
@@ -184,17 +184,18 @@ class UncertainDigitsDisplay:
         rows = np.asarray(figure.subfigures(2, 1))
         titles = ("Least certain", "Most certain")
         self.axes_ = np.empty((2, n_shown), dtype=object)
-        for i, shown in enumerate((self.least_certain_, self.most_certain_)):
+        for i, found in enumerate((self.least_certain_, self.most_certain_)):
             rows[i].suptitle(titles[i], fontsize="medium", fontweight="bold")
             self.axes_[i] = rows[i].subplots(1, n_shown, squeeze=False)[0]
-            for axes, index in zip(self.axes_[i], shown, strict=True):
+            for axes, index in zip(self.axes_[i], found, strict=True):
                 self._draw(axes, int(index))
         return self
 
     def _draw(self, axes: "Axes", index: int) -> None:
         draw_picture(axes, self.images[index])
         label, confidence = self.labels[index], self.confidence[index]
-        title, color = f"{label}: {confidence:.1%}", "black"
+        lines, color = [[f"{label}:", f"{confidence:.1%}"]], "black"
         if self.y_true is not None and self.y_true[index] != label:
-            title, color = f"{title}\ntrue: {self.y_true[index]}", "firebrick"
-        axes.set_title(title, fontsize="small", color=color)
+            lines, color = [*lines, [f"true: {self.y_true[index]}"]], "firebrick"
+        width = self.figure_.bbox.width / self.axes_.shape[1]
+        set_title(axes, lines, width, color=color)

@@ -8,8 +8,11 @@ from numpy.typing import ArrayLike, NDArray
 from skconvgp._settings import is_int
 from skconvgp.display._pictures import (
     as_pictures,
+    column_labels,
     draw_picture,
     read_pictures,
+    require_rows,
+    set_title,
     shown,
 )
 from skconvgp.display._pyplot import pyplot_for
@@ -156,21 +159,15 @@ class PredictionSetDisplay:
         Raises
         ------
         ValueError
-            For an array that holds no images, or numbers of rows that differ.
+            For an array that holds no images, or numbers of rows or labels that differ.
         """
         pictures, members = (
             as_pictures(np.asarray(images)),
             np.asarray(sets, dtype=bool),
         )
         truth = None if y_true is None else np.asarray(y_true)
-        for name, other in (("sets", members), ("y_true", truth)):
-            if other is not None and len(other) != len(pictures):
-                raise ValueError(
-                    f"`{name}` must have one row for each of the {len(pictures)} "
-                    f"images, got {len(other)}."
-                )
-        k = members.shape[1]
-        columns = np.arange(k) if labels is None else np.asarray(labels)
+        columns = column_labels("sets", members, labels)
+        require_rows(len(pictures), sets=members, y_true=truth)
         display = cls(pictures, members, columns, truth)
         return display.plot(n_images=n_images, figure=figure)
 
@@ -209,20 +206,21 @@ class PredictionSetDisplay:
             self.axes_[n] = list(every[: len(self.shown_[n])])
             for axes, index in zip(self.axes_[n], self.shown_[n], strict=True):
                 draw_picture(axes, self.images[index])
-                text, is_missed = self._told(int(index))
+                lines, is_missed = self._told(int(index))
                 color = MISSED if is_missed else "black"
-                axes.set_title(text, fontsize="small", color=color)
+                set_title(axes, lines, figure.bbox.width / n_images, color=color)
         return self
 
-    def _told(self, index: int) -> tuple[str, bool]:
+    def _told(self, index: int) -> tuple[list[list[str]], bool]:
         """Return the labels of an image, and whether the true one is not among them."""
         found = self.labels[self.sets[index]].tolist()
-        text = ", ".join(map(shown, found[:MOST_TOLD])) or "none"
+        told = [shown(one) for one in found] or ["none"]
         if len(found) > MOST_TOLD:
-            text = f"{len(found)} labels"
+            told = [f"{len(found)} labels"]
+        line = [f"{one}," for one in told[:-1]] + told[-1:]
         if self.y_true is None or self.y_true[index] in found:
-            return text, False
-        return f"{text}\ntrue: {shown(self.y_true.tolist()[index])}", True
+            return [line], False
+        return [line, [f"true: {shown(self.y_true.tolist()[index])}"]], True
 
 
 def _title(size: int, n_classes: int, count: int) -> str:

@@ -66,6 +66,35 @@ def test_parts_say_how_many_were_found():
     assert display.axes_["near_copies"] == []
 
 
+def test_findings_without_images_have_a_heading_alone():
+    figure = AuditDisplay.from_audit(found(), IMAGES).figure_
+    *shown, empty = figure.subfigs
+    assert all(part.axes for part in shown)
+    assert empty.axes == []
+    assert empty.bbox.height < 0.3 * shown[0].bbox.height
+    nothing = AuditDisplay.from_audit(Audit(20, [], None, [], [], []), IMAGES)
+    assert nothing.figure_.get_figheight() < figure.get_figheight() / 3
+    assert not any(nothing.axes_.values())
+
+
+def test_a_blank_image_has_a_frame():
+    display = AuditDisplay.from_audit(found(), np.zeros((20, 1, 6, 5)))
+    canvas = display.figure_.canvas
+    canvas.draw()
+    pixels = np.asarray(canvas.buffer_rgba())[::-1, :, :3]
+    for axes in display.axes_["wrong_labels"] + display.axes_["near_copies"]:
+        left, low, right, high = axes.get_window_extent().extents.round().astype(int)
+        middle, centre = (low + high) // 2, (left + right) // 2
+        assert (pixels[middle, centre] == 255).all()
+        for line in (
+            pixels[middle, left - 2 : left + 3],
+            pixels[middle, right - 2 : right + 3],
+            pixels[low - 2 : low + 3, centre],
+            pixels[high - 2 : high + 3, centre],
+        ):
+            assert line.min() < 230
+
+
 def test_rows_and_colors_are_drawn():
     display = AuditDisplay.from_audit(found(), np.repeat(IMAGES, 3, axis=1))
     drawn = display.axes_["wrong_labels"][0].images[0].get_array()

@@ -124,6 +124,8 @@ def test_other_lengths_are_refused():
     images, y_prob = predictions()
     with pytest.raises(ValueError, match=r"`y_prob`.*4 images, got 3"):
         UncertainDigitsDisplay.from_predictions(images, y_prob[:3])
+    with pytest.raises(ValueError, match=r"`labels`.* each of the \d+ columns of"):
+        UncertainDigitsDisplay.from_predictions(images, y_prob, labels=["a"])
     with pytest.raises(ValueError, match=r"`y_true`.*4 images, got 5"):
         UncertainDigitsDisplay.from_predictions(images, y_prob, np.zeros(5))
 

@@ -74,6 +74,11 @@ def test_other_lengths_and_numbers_are_refused():
         PredictionSetDisplay.from_sets(images(), SETS[:4])
     with pytest.raises(ValueError, match=r"`y_true`.*5 images, got 2"):
         PredictionSetDisplay.from_sets(images(), SETS, [0, 1])
+    for labels in ([1, 2], list("uvwxyza"), [["u"] * 6]):
+        with pytest.raises(ValueError, match=r"`labels`.* each of the 6 columns of"):
+            PredictionSetDisplay.from_sets(images(), SETS, labels=labels)
+    with pytest.raises(ValueError, match=r"`sets` must have shape \(n, n_classes\)"):
+        PredictionSetDisplay.from_sets(images(), SETS[0])
     with pytest.raises(ValueError, match="`images` must have shape"):
         PredictionSetDisplay.from_sets(np.zeros((5, 2)), SETS)
     for n_images in (0, 1.5, None):
