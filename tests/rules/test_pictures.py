@@ -168,7 +168,7 @@ def test_pictures_of_several_sizes_or_modes_are_refused(case, change, told):
     _, y, _ = case.data()
     pictures = coloured()
     pictures[2] = change(pictures[2])
-    message = rf"X\[0\] has 9 x 8 pixels and mode 'RGB', {told}.*resize"
+    message = rf"X\[0\] has 9 x 8 pixels and mode 'RGB', {told}.*by ReadImages"
     with pytest.raises(ValueError, match=message):
         case.new().fit(pictures, y)
 
