@@ -119,10 +119,7 @@ $(VENV_OLDEST)/.needs: constraints-oldest.txt
 	@touch $@
 
 # These two borrow what $(VENV) has, torch too.
-$(VENV_PURE)/.ready-check: $(VENV)/.ready-test
-	$(TEST_ENV) $(BIN) $(PYTEST) $(ONLY) $(CHECK_TESTS) $(ARGS)
-
-test: $(VENV)/.ready-test
+$(VENV_PURE)/.ready-test: $(VENV)/.ready-test
 	@SKCONVGP_REQUIRE_EXTENSION=0 CC=/bin/false CXX=/bin/false \
 	    .ci/venv $(VENV_PURE) "$(BIN)" constraints.txt test
 	@touch $@
@@ -136,6 +133,9 @@ $(VENV_SANITIZE)/.ready-test: $(VENV)/.ready-test
 
 demo: $(VENV)/.ready-display
 	$(BIN) examples/demo.py $(ARGS)
+
+check: $(VENV)/.ready-test
+	$(TEST_ENV) $(BIN) $(PYTEST) $(ONLY) $(CHECK_TESTS) $(ARGS)
 
 test: $(VENV)/.ready-test
 	$(TEST_ENV) $(BIN) $(PYTEST) $(ONLY) $(TESTS) $(ARGS)
