@@ -158,5 +158,5 @@ def test_refuses_curves_of_another_length():
 
 def test_says_how_to_get_matplotlib(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(ImportError, match=r"skconvgp\[display\]"):
+    with pytest.raises(ImportError, match=r"\.\[display\]"):
         CompletionErrorDisplay(FRACTIONS, {"a": [0.1, 0.2]}).plot()

@@ -109,5 +109,5 @@ def test_wrong_probabilities_are_refused():
 
 def test_without_matplotlib_the_error_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(ImportError, match=r"ReliabilityDisplay.*skconvgp\[display\]"):
+    with pytest.raises(ImportError, match=r"ReliabilityDisplay.*\.\[display\]"):
         ReliabilityDisplay.from_predictions(*predictions())

@@ -163,5 +163,5 @@ def test_wrong_settings_are_refused():
 
 def test_without_matplotlib_the_error_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(ImportError, match=r"RhoTraceDisplay.*skconvgp\[display\]"):
+    with pytest.raises(ImportError, match=r"RhoTraceDisplay.*\.\[display\]"):
         RhoTraceDisplay.from_result(result())

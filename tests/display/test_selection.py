@@ -68,5 +68,5 @@ def test_draws_into_a_figure_that_is_given():
 
 def test_says_how_to_get_matplotlib(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(ImportError, match=r"skconvgp\[display\]"):
+    with pytest.raises(ImportError, match=r"\.\[display\]"):
         SelectionDisplay.from_report(report())

@@ -34,7 +34,7 @@ def test_titles(capfd):
 def test_system(capfd):
     table = shown(capfd)["System"]
     assert table["python"].startswith(platform.python_version())
-    assert set(table) == {"python", "executable", "machine"}
+    assert set(table) == {"python", "executable", "machine", "cores"}
 
 
 @pytest.mark.parametrize("name", ["skconvgp", "scikit-learn", "torch", "numpy"])
