@@ -442,7 +442,7 @@ FUNCTIONS: dict[str, Callable[[], object]] = {
     "attribution": partial(_of_questions, questions.attribution),
     "representer_points": lambda: list(_of_questions(questions.representer_points)),
     "select_threshold": partial(
-        questions.select_threshold, LABELS, PROBABILITIES, risk=0.9
+        questions.select_threshold, LABELS, PROBABILITIES, risk=0.95
     ),
     "query": partial(_of_questions, partial(questions.query, n=3)),
     **{
