@@ -83,10 +83,10 @@ def select_threshold(
     approximate: they depend on each other, and come from models of one sample less.
 
     The first threshold that is tested answers a tenth of the samples, and at least as
-    many as it takes to pass: 59 without an error for a risk of 5 % at 95 %. Up to half
-    of the samples it answers so many that two wrong answers pass, 124 for 5 %, as some
-    labels of samples are wrong; more of them among the most confident answers end the
-    search.
+    many as it takes to pass: 59 without an error for a risk of 5 % at 95 %. If half of
+    the samples are enough for it, it answers so many that two wrong answers pass, 124
+    for 5 %, because a few labels may be wrong. If more of these answers are wrong, the
+    search ends there.
 
     References
     ----------
