@@ -16,6 +16,8 @@ sys.path[:0] = [str(FOLDER), str(FOLDER / "figures")]
 
 from api_methods import methods_of_estimators  # noqa: E402
 
+from skconvgp._addresses import DOCS_URL, PROJECT_URL  # noqa: E402
+
 project = "skconvgp"
 author = "The skconvgp developers"
 copyright = author
@@ -89,12 +91,16 @@ html_css_files = ["pages.css"]
 html_title = f"skconvgp {version}"
 html_show_sourcelink = False
 html_show_copyright = False
+html_baseurl = f"{DOCS_URL}/" if DOCS_URL else ""
 html_theme_options = {
     "show_prev_next": False,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": [],
     "footer_end": [],
 }
+if PROJECT_URL:
+    link = {"name": "Source", "url": PROJECT_URL, "icon": "fa-solid fa-code"}
+    html_theme_options["icon_links"] = [link]
 PLAIN_PAGES = ["index", "api", "notation", "maths", "how_it_is_built", "testing"]
 PLAIN_PAGES += ["changelog"]
 html_sidebars: dict[str, list[str]] = {page: [] for page in PLAIN_PAGES}
