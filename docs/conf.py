@@ -170,6 +170,7 @@ def write_figures(_app):
     import neighbors_table
     import networks_table
     import pooling_table
+    import query_curves
     import questions_table
     import robustness_table
     import roofline
@@ -180,7 +181,7 @@ def write_figures(_app):
 
     target = FOLDER / "_generated"
     target.mkdir(exist_ok=True)
-    for figure in (accuracy_seconds, cache, floors, roofline, warp):
+    for figure in (accuracy_seconds, cache, floors, query_curves, roofline, warp):
         with mpl.rc_context():
             figure.main(target / f"{figure.__name__}.svg")
     tables = [speed_table, gpu_table, completion_table, flows_table]

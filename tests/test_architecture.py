@@ -69,8 +69,9 @@ PUBLIC_NAMES = {
         load_image_folder load_uci make_doppler make_rectangles
         make_swissroll_cheesecake make_three_bumps""",
     "skconvgp.display": """AttributionDisplay AuditDisplay CompletionErrorDisplay
-        NoveltyDisplay PatchesDisplay PredictionSetDisplay ReliabilityDisplay
-        RhoTraceDisplay SelectionDisplay SpectrumDisplay UncertainDigitsDisplay""",
+        NoveltyDisplay PatchesDisplay PredictionSetDisplay QueryCurvesDisplay
+        ReliabilityDisplay RhoTraceDisplay SelectionDisplay SpectrumDisplay
+        UncertainDigitsDisplay""",
     "skconvgp.estimators": """SKOPS_TRUSTED_TYPES BayesianNetworkClassifier
         BayesianNetworkRegressor BinaryEncoder NetworkReport ConvNetGPClassifier
         ConvNetGPRegressor FitPlan FitReport ImageClassifier ImagePart ImageRegressor

@@ -6,6 +6,7 @@ from skconvgp.display._completion import CompletionErrorDisplay
 from skconvgp.display._digits import UncertainDigitsDisplay
 from skconvgp.display._novelty import NoveltyDisplay
 from skconvgp.display._patches import PatchesDisplay
+from skconvgp.display._query_curves import QueryCurvesDisplay
 from skconvgp.display._reliability import ReliabilityDisplay
 from skconvgp.display._rho import RhoTraceDisplay
 from skconvgp.display._selection import SelectionDisplay
@@ -19,6 +20,7 @@ __all__ = [
     "NoveltyDisplay",
     "PatchesDisplay",
     "PredictionSetDisplay",
+    "QueryCurvesDisplay",
     "ReliabilityDisplay",
     "RhoTraceDisplay",
     "SelectionDisplay",

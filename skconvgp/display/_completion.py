@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.base import clone
 from sklearn.model_selection import cross_validate
 
 from skconvgp._typing import FloatArray
 from skconvgp.display._pyplot import pyplot_for
+from skconvgp.display._scoring import score_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -177,7 +178,7 @@ class CompletionErrorDisplay:
             {name: both[:, 0] for name, both in curves.items()},
             errors={name: both[:, 1] for name, both in curves.items()},
             exact_score=exact,
-            score_name=_score_name(estimator, scoring),
+            score_name=score_name(estimator, scoring),
         ).plot(figure=figure)
 
     def plot(self, *, figure: "Figure | None" = None) -> Self:
@@ -267,12 +268,3 @@ def _named(
     if len(named) < len(completions):
         raise ValueError(f"Two of the completions are the same: {list(completions)}.")
     return named
-
-
-def _score_name(estimator: Any, scoring: Any) -> str:
-    """Return the name of the score, for the axis."""
-    if isinstance(scoring, str):
-        return scoring.replace("neg_", "negative ").replace("_", " ")
-    if scoring is None and is_classifier(estimator):
-        return "accuracy"
-    return "R²" if scoring is None and is_regressor(estimator) else "score"
