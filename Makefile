@@ -132,7 +132,7 @@ $(VENV_SANITIZE)/.ready-test: $(VENV)/.ready-test
 	@touch $@
 
 demo: $(VENV)/.ready-display
-	$(BIN) examples/demo.py $(ARGS)
+	$(BIN) -m skconvgp demo $(ARGS)
 
 check: $(VENV)/.ready-test
 	$(TEST_ENV) $(BIN) $(PYTEST) $(ONLY) $(CHECK_TESTS) $(ARGS)

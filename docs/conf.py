@@ -70,7 +70,6 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"/plot_" if IS_WHOLE else changed_examples(),
-    "ignore_pattern": r"^(?!plot_)",  # demo.py is no page
     "within_subsection_order": "ExampleTitleSortKey",
     "backreferences_dir": "gen_modules",
     "doc_module": ("skconvgp",),

@@ -6,11 +6,11 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
 
-from skconvgp._command import _audit, _info
+from skconvgp._command import _audit, _demo, _info
 
 __all__ = ["main"]
 
-COMMANDS = (_audit, _info)
+COMMANDS = (_demo, _audit, _info)
 INTERRUPTED = 130  # as shells have it
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,9 +30,18 @@ class Folder:
     labels: NDArray[Any]  # (n,), names of classes
     left_out: dict[str, str]  # reasons, by paths of files and folders
 
+    @property
+    def names(self) -> list[str]:
+        """Names of the classes, in order."""
+        return sorted(set(self.labels.tolist()))
 
-def read_folder(path: Path, size: int, page: Path) -> Folder:
-    """Read the pictures in the folders of classes, but no page of an earlier run.
+    def name_of(self, path: str) -> str:
+        """Return a path as one in the folder."""
+        return os.path.relpath(path, self.path)
+
+
+def read_folder(path: Path, size: int, output: Path) -> Folder:
+    """Read the pictures in the folders of classes, but no output of an earlier run.
 
     Files that cannot be read and folders without pictures are left out.
     """
@@ -41,8 +51,8 @@ def read_folder(path: Path, size: int, page: Path) -> Folder:
             f"The folder {str(path)!r} has no folders of classes: put the pictures "
             "of each class into a folder of its name."
         )
-    require_classes(path, _without(page, files), folders)
-    of_classes = {one: _without(page, entries(one)[0]) for one in folders}
+    require_classes(path, _without(output, files), folders)
+    of_classes = {one: _without(output, entries(one)[0]) for one in folders}
     left_out = {str(one): NO_FILES for one, found in of_classes.items() if not found}
     paths = [str(file) for found in of_classes.values() for file in found]
     try:
@@ -64,6 +74,6 @@ def _read(paths: list[str], size: int) -> Any:
     return ReadImages(size=size).fit_transform(paths) if paths else np.empty((0, 1))
 
 
-def _without(page: Path, files: Iterable[Path]) -> list[Path]:
-    """Return files that are not the page."""
-    return [one for one in files if one.resolve() != page]
+def _without(output: Path, files: Iterable[Path]) -> list[Path]:
+    """Return files that are not the output."""
+    return [one for one in files if one.resolve() != output]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -75,7 +74,6 @@ class Pictures:
     """The pictures of an audit."""
 
     folder: Folder
-    n_classes: int
     share: float  # of pictures that are predicted as they are labelled
 
     def figure(self, index: int, text: str) -> str:
@@ -91,14 +89,14 @@ class Pictures:
 
     def name_of(self, path: str) -> str:
         """Return a path in the folder as HTML."""
-        return escape(os.path.relpath(path, self.folder.path))
+        return escape(self.folder.name_of(path))
 
 
 def page_of(audit: Audit, pictures: Pictures, limit: int) -> str:
     """Return the page, with at most so many pictures or pairs of each finding."""
     title = escape(pictures.folder.path.resolve().name)
     summary = (
-        f"{audit.n_samples} pictures of {pictures.n_classes} classes. "
+        f"{audit.n_samples} pictures of {len(pictures.folder.names)} classes. "
         f"{pictures.share:.1%} are predicted as they are labelled."
     )
     sections = (

@@ -1,8 +1,8 @@
-"""The only import of matplotlib."""
+"""The only imports of matplotlib."""
 
 from typing import Any
 
-__all__ = ["pyplot_for"]
+__all__ = ["figure_for", "pyplot_for"]
 
 
 def pyplot_for(display: object) -> Any:
@@ -15,3 +15,11 @@ def pyplot_for(display: object) -> Any:
             'matplotlib`, or in a checkout with `pip install ".[display]"`.'
         ) from error
     return plt
+
+
+def figure_for(program: object, width: float, height: float) -> Any:
+    """Return a figure of so many inches that no window shows."""
+    pyplot_for(program)
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
