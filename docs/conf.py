@@ -161,6 +161,7 @@ def write_figures(_app):
     import codes_table
     import completion_table
     import features_table
+    import five_marks
     import floors
     import flows_table
     import gpu_table
@@ -180,7 +181,16 @@ def write_figures(_app):
 
     target = FOLDER / "_generated"
     target.mkdir(exist_ok=True)
-    for figure in (accuracy_seconds, cache, floors, query_curves, roofline, warp):
+    figures = [
+        accuracy_seconds,
+        cache,
+        five_marks,
+        floors,
+        query_curves,
+        roofline,
+        warp,
+    ]
+    for figure in figures:
         with mpl.rc_context():
             figure.main(target / f"{figure.__name__}.svg")
     tables = [speed_table, gpu_table, completion_table, flows_table]

@@ -1,7 +1,7 @@
 """Draw the accuracy of classifiers of few images against their processor seconds.
 
-Run as ``python docs/figures/accuracy_seconds.py <target>``; the README shows
-docs/_static/accuracy_seconds.png. Reads benchmarks/results/small_data.json.
+Run as ``python docs/figures/accuracy_seconds.py <target>``; reads
+benchmarks/results/small_data.json.
 """
 
 import sys

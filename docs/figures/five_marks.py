@@ -1,0 +1,100 @@
+"""Draw five classifiers of few images: their accuracy and their processor seconds.
+
+Run as ``python docs/figures/five_marks.py <target>``; the README shows
+docs/_static/five_marks.png. Reads benchmarks/results/small_data.json. Of an SVG there
+is one for dark pages too.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+from small_data_table import DATA, RESULTS, averages
+from speed_table import read_record
+
+PANELS = [("mnist", 1000), ("cifar10", 1000)]
+TICKS = [1, 10, 100, 1000]
+# Name and place of the label: to the left, the right or below; ours have a colour.
+MARKS = {
+    "ImageClassifier": ("ImageClassifier", "left", "#d94801", "*"),
+    "PatchGPClassifier": ("PatchGPClassifier", "left", "#4292c6", "s"),
+    "scattering, whitening, SVC": ("SVC on whitened\nscattering", "left", "", "D"),
+    "CNN, ten times the seconds": ("CNN, given ten\ntimes as long", "below", "", "o"),
+    "SVC": ("SVC on pixels", "right", "", "v"),
+}
+OFFSETS = {"left": (-9, 0), "right": (9, 0), "below": (0, -9)}
+ALIGNED = {
+    "left": {"ha": "right", "va": "center"},
+    "right": {"ha": "left", "va": "center"},
+    "below": {"ha": "center", "va": "top"},
+}
+LIGHT = {"ink": "#222222", "grid": "#e5e5e5", "other": "#666666"}
+DARK = {"ink": "#e6e6e6", "grid": "#3a3f44", "other": "#b0b0b0"}
+
+
+def main(target: Path) -> None:
+    """Draw for light pages, and in SVG for dark ones."""
+    save(target, LIGHT)
+    if target.suffix == ".svg":
+        save(target.with_stem(f"{target.stem}_dark"), DARK)
+
+
+def save(target: Path, colors: dict[str, str]) -> None:
+    """Draw and save both panels; an SVG has no background."""
+    record = read_record(RESULTS)
+    rows = record["few_images"] if record else []
+    mpl.rcParams.update({"svg.hashsalt": "skconvgp", "font.family": "DejaVu Sans"})
+    mpl.rcParams.update(
+        dict.fromkeys(("text.color", "axes.labelcolor"), colors["ink"])
+        | dict.fromkeys(("xtick.color", "ytick.color"), colors["ink"])
+    )
+    figure, panels = plt.subplots(1, len(PANELS), figsize=(8.4, 3.5))
+    for axes, (data, n_train) in zip(panels, PANELS, strict=True):
+        draw(axes, averages(rows, data, n_train), colors)
+        axes.set_title(f"{DATA[data]}, {n_train} training images", fontsize=11)
+        axes.set_xlabel("processor seconds")
+    panels[0].set_ylabel("accuracy in percent")
+    figure.tight_layout(w_pad=2.5)
+    settings: dict[str, Any] = {"dpi": 200}
+    if target.suffix == ".svg":
+        settings = {"metadata": {"Date": None}, "transparent": True}
+    figure.savefig(target, **settings)
+    plt.close(figure)
+
+
+def draw(axes: Any, found: dict[str, Any], colors: dict[str, str]) -> None:
+    """Draw and label marks: seconds of a fit and of 1000 predictions."""
+    for name, (label, side, own, marker) in MARKS.items():
+        if name not in found:
+            continue
+        row = found[name]
+        seconds = row["fit_cpu_seconds"] + row["predict_cpu_seconds_of_1000"]
+        point = seconds, 100 * (1 - row["error"])
+        color = own or colors["other"]
+        size = 17 if marker == "*" else 8
+        axes.plot(*point, marker, color=color, markersize=size)
+        axes.annotate(
+            label,
+            point,
+            OFFSETS[side],
+            textcoords="offset points",
+            color=color,
+            fontsize=9.5,
+            fontweight="bold" if marker == "*" else "normal",
+            **ALIGNED[side],
+        )
+    axes.set_xscale("log")
+    axes.set_xlim(0.03, 3000)
+    axes.set_xticks(TICKS, labels=[f"{tick:g}" for tick in TICKS])
+    axes.set_xticks([], minor=True)
+    axes.margins(y=0.17)
+    axes.grid(color=colors["grid"])
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["bottom", "left"]].set_color(colors["other"])
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

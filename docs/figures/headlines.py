@@ -1,0 +1,133 @@
+"""Write the measured headlines of the README, between two comments there.
+
+Run as ``python docs/figures/headlines.py README.md``; reads benchmarks/results.
+"""
+
+import re
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+from small_data_table import averages
+from speed_table import BENCHMARKS, find, rate, read_record
+
+FOLDER = "benchmarks/results"
+BETWEEN = re.compile(r"(?<=<!-- headlines -->\n).*(?=<!-- end of headlines -->)", re.S)
+OURS = ("ImageClassifier", "PatchGPClassifier", "network", "scattering, network")
+PEERS = {"scattering, whitening, SVC": "an SVC on whitened scattering coefficients"}
+SPEEDS = ("fused_cpu", "fused_cpu_intel")
+SETS = {"mnist, 500": "MNIST", "cifar10, 500": "CIFAR-10"}
+
+
+def main(target: Path) -> None:
+    """Write the headlines into a text."""
+    text = target.read_text(encoding="utf-8")
+    target.write_text(written(text), encoding="utf-8")
+
+
+def written(text: str) -> str:
+    """Return a text with the headlines of the committed results."""
+    lines = "".join(f"- {one()}\n" for one in (few, many, guarantee, speed))
+    return BETWEEN.sub(lambda _: lines, text)
+
+
+def record_of(name: str) -> Any:
+    """Return a committed result."""
+    return read_record(BENCHMARKS / "results" / f"{name}.json")
+
+
+def sources(command: str, *names: str) -> str:
+    """Return links to results, and the command that measures them."""
+    links = ", ".join(f"[{name}.json]({FOLDER}/{name}.json)" for name in names)
+    return f"({links}; `python -m benchmarks {command}`)"
+
+
+def few() -> str:
+    """Return accuracies with a thousand training images."""
+    rows, parts = record_of("small_data")["few_images"], []
+    for data, name in (("mnist", "MNIST"), ("cifar10", "CIFAR-10")):
+        found = averages(rows, data, 1000)
+        ours = found["ImageClassifier"]
+        other = next(model for model in found if model not in OURS)
+        parts.append(
+            f"{1 - ours['error']:.1%} of {name} in {ours['fit_cpu_seconds']:.0f} "
+            f"processor seconds (the best of eight others, {PEERS.get(other, other)}: "
+            f"{1 - found[other]['error']:.1%})"
+        )
+    source = sources("small_data", "small_data")
+    return f"**1000 training images**: {', and '.join(parts)} {source}."
+
+
+def many() -> str:
+    """Return the error of a fit to all of MNIST."""
+    rows = {
+        row["model"]: row
+        for row in record_of("patches")["patches"]
+        if (row["data"], row["n_train"]) == ("mnist", 60_000)
+    }
+    ours, network = rows["patches"], rows["small cnn"]
+    return (
+        f"**60 000 images of MNIST**: `PatchGPClassifier` takes "
+        f"{ours['fit_seconds']:.0f} seconds of two cores, with an error of "
+        f"{ours['error']:.2%}; a small network takes {network['fit_seconds']:.0f} and "
+        f"has {network['error']:.2%} {sources('patches', 'patches')}."
+    )
+
+
+def guarantee() -> str:
+    """Return how often sets of labels have the right one."""
+    rows, parts = record_of("questions")["sets"], []
+    for data, name in SETS.items():
+        here = [row for row in rows if row["data"] == data]
+        ours = mean_of(here, "prediction_set", "coverage_0.95")
+        sizes = [
+            mean_of(here, method, "size_0.95")
+            for method in ("prediction_set", "MAPIE, split")
+        ]
+        parts.append(
+            f"{ours:.1%} of {name}, with {sizes[0]:.2f} labels (split conformal sets "
+            f"of MAPIE: {sizes[1]:.2f})"
+        )
+    return (
+        f"**A guarantee**: sets of labels that promise 95 %, from 500 images and one "
+        f"fit, have the right one for {', and '.join(parts)} "
+        f"{sources('questions --parts sets', 'questions')}."
+    )
+
+
+def mean_of(rows: list[Any], method: str, score: str) -> float:
+    """Return the mean of a score over draws."""
+    return statistics.fmean(row[score] for row in rows if row["method"] == method)
+
+
+def speed() -> str:
+    """Return pairs a second, and how many times as many as those of others."""
+    records = [record_of(name) for name in SPEEDS]
+    cases = [find(record, "convnet", "mnist") for record in records]
+    rates = [
+        rate(row, record["settings"]["clock"])
+        for record, case in zip(records, cases, strict=True)
+        for row in case["rows"]
+        if (row["code"], row["dtype"], row["n_threads"]) == ("ours", "float32", 1)
+    ]
+    times = {
+        peer: [
+            ratio
+            for case in cases
+            for name, ratio in case["ratios"].items()
+            if re.fullmatch(rf"float32(, avx2)? / {peer}", name)
+        ]
+        for peer in ("torch", "cnn-gp", "neural-tangents")
+    }
+    told = [f"{min(x):.0f} to {max(x):.0f} times {peer}" for peer, x in times.items()]
+    return (
+        f"**Covariances of networks**: {min(rates):,.0f} to {max(rates):,.0f} pairs of "
+        f"MNIST images a second on one thread, for seven layers. That is "
+        f"{', '.join(told)}: the range over two processors, with AVX2 and with AVX-512 "
+        f"{sources('fused_cpu', *SPEEDS)}."
+    )
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
