@@ -177,6 +177,7 @@ def write_figures(_app):
     import small_data_table
     import speed_table
     import strange_table
+    import threads_table
     import warp
 
     target = FOLDER / "_generated"
@@ -197,7 +198,7 @@ def write_figures(_app):
     tables += [calibration_table, features_table, pooling_table, robustness_table]
     tables += [small_data_table, codes_table, neighbors_table, networks_table]
     tables += [strange_table, image_regression_table, image_seconds_table]
-    tables += [questions_table]
+    tables += [questions_table, threads_table]
     for table in tables:
         table.main(target / f"{table.__name__}.rst.inc")
 
