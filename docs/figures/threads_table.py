@@ -13,7 +13,7 @@ RESULTS = BENCHMARKS / "results"
 # Rows of pooled_speed.json, with what they are called.
 NETWORKS = {
     "5 layers, Flatten": "5 layers, ``Flatten``",
-    "radius 2, step 2": '5 layers, ``AvgPool2d(5, stride=1, padding="same", dilation=2)``',
+    "radius 2, step 2": "5 layers, ``AvgPool2d(5, stride=1, dilation=2)``",
     "Myrtle-5": "Myrtle-5",
     "all positions": "5 layers, ``GlobalAvgPool2d``",
 }
