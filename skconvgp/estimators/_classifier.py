@@ -43,6 +43,7 @@ from skconvgp.estimators.settings._checks import as_likelihood
 from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.processes import (
     LabelModel,
+    Latent,
     Problem,
     Run,
 )
@@ -334,10 +335,23 @@ class GPClassifier(ClassifierMixin, BaseGP):
     ) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
         """Return latent means and variances, and numbers of samples that are known."""
         check_is_fitted(self)
-        needs_var = self._needs_variances or self.calibration_.spread > 0.0
         latent = self._latent(
-            X, None, needs_var=needs_var, is_mean_enough=not self._needs_variances
+            X,
+            None,
+            needs_var=self._needs_spread,
+            is_mean_enough=not self._needs_variances,
         )
+        return self._latents(latent)
+
+    @property
+    def _needs_spread(self) -> bool:
+        """Whether probabilities depend on variances."""
+        return self._needs_variances or self.calibration_.spread > 0.0
+
+    def _latents(
+        self, latent: Latent
+    ) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
+        """Return what `_uncalibrated` does, given the posterior at samples."""
         amplitude = self._amplitude
         var = latent.var * amplitude
         if latent.between.size:

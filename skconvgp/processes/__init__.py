@@ -146,6 +146,7 @@ from skconvgp.processes.posterior._neighbors import (
     left_out_neighborhoods,
 )
 from skconvgp.processes.posterior._one_more import Question, Scored
+from skconvgp.processes.posterior._pool import Choice
 from skconvgp.processes.posterior._posterior import Draws
 from skconvgp.processes.posterior._representers import (
     is_expansion,
@@ -175,6 +176,7 @@ __all__ = [
     "AlikeSamples",
     "Basis",
     "BoundMoving",
+    "Choice",
     "Clipped",
     "CodedLabels",
     "CoefficientPosterior",

@@ -30,6 +30,20 @@ from skconvgp.processes.posterior._posterior import Draws, Posterior, Spread
 CLIP_TOLERANCE = 1e-6  # of the prior variance (docs/maths.rst, "Posterior")
 
 
+def rounding_facts(basis: Basis, excess: float, clipped: float) -> list[Fact]:
+    """Return which variances are wrong by more than rounding.
+
+    Features have explained `excess` more than the prior variance, and a variance of
+    -`clipped` became 0.
+    """
+    facts: list[Fact] = []
+    if excess > CLIP_TOLERANCE and not basis.is_projection:
+        facts.append(Exceeded(excess))
+    if clipped > CLIP_TOLERANCE:
+        facts.append(Clipped(clipped))
+    return facts
+
+
 @dataclass(frozen=True)
 class Labels:
     """Targets and noise of labels, if the noise follows from them."""
@@ -263,10 +277,7 @@ class Process:
             excess = max(excess, *(one.excess for one in spreads), 0.0)
             clipped = max((one.clipped for one in spreads), default=0.0)
             facts = posterior.facts() if has_state else []
-            if excess > CLIP_TOLERANCE and not basis.is_projection:
-                facts.append(Exceeded(excess))
-            if clipped > CLIP_TOLERANCE:
-                facts.append(Clipped(clipped))
+            facts += rounding_facts(basis, excess, clipped)
             return Latent(
                 to_numpy(torch.cat(means)),
                 to_numpy(var),

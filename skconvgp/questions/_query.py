@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
@@ -15,9 +16,12 @@ from torch import Tensor
 from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
 from skconvgp.engine import to_tensor
+from skconvgp.estimators._fact_warnings import warn_of_facts
 from skconvgp.estimators._series import warn_of_basis
+from skconvgp.estimators._shown import contrasts
 from skconvgp.estimators._validation import random_source
 from skconvgp.inference import Pool, least_variance
+from skconvgp.processes import Choice, Latent
 from skconvgp.questions._asked import answering, given_samples
 
 __all__ = ["query"]
@@ -137,15 +141,22 @@ def query(
     given = _safe_indexing(X, in_mean)
     rows = gp._read_new(given)
     warn_of_basis(process.basis, rows)
-    weights = np.ones(len(in_mean))
-    if strategy == UNCERTAIN:
-        weights = _doubt(gp.predict_proba(given))
+    is_weighted = strategy == UNCERTAIN
+    posteriors: list[Latent] = []
 
-    def choose(pool: Pool) -> Tensor:
+    def choose(pool: Pool, latent: Latent) -> Tensor:
+        weights = np.ones(len(given))
+        if is_weighted:
+            posterior = replace(latent, contrast=contrasts(rows))
+            weights = _doubt(gp._probabilities(*gp._latents(posterior)))
+        posteriors.append(latent)
         own = to_tensor(weights, pool.covariance.device, pool.covariance.dtype)
         return least_variance(pool, own, int(n))
 
-    chosen = process.left_out.choose(process, rows, candidates, gp._resources(), choose)
+    choice = Choice(choose, needs_var=is_weighted and gp._needs_spread)
+    resources = gp._resources()
+    chosen = process.left_out.choose(process, rows, candidates, resources, choice)
+    warn_of_facts(posteriors[-1].facts)
     found: NDArray[np.intp] = in_mean[candidates[chosen]]
     return found
 

@@ -265,6 +265,34 @@ def test_nothing_is_factored(monkeypatch):
     assert counted == []
 
 
+def test_probabilities_come_from_the_covariances_of_the_pool(monkeypatch):
+    images, y = digits(60)
+    kernel = PatchKernel(rbf(2.0), patch_size=3)
+    settings = {"dtype": "float64", "random_state": 0}
+    every = (
+        ConvNetGPClassifier(rbf(1.0), noise_variance=NOISE),
+        NystromCompletedGP(rbf(1.0), n_landmarks=8, random_state=0),
+        NystromCompletedGP(rbf(1.0), n_landmarks=8, variance="sor", random_state=0),
+        ImageClassifier([rbf(2.0), kernel], **settings),
+    )
+    told = []
+
+    def record(probabilities):
+        told.append(probabilities)
+        return probabilities[:, 0]
+
+    monkeypatch.setattr(_query, "_doubt", record)
+    for gp in every:
+        is_of_images = isinstance(gp, ImageClassifier)
+        pool, train = (images[20:], images[:20]) if is_of_images else (POOL, X)
+        gp.fit(train, y[:20] % 3 if is_of_images else Y)
+        expected = gp.predict_proba(pool)
+        with monkeypatch.context() as patched:
+            patched.setattr(type(gp), "predict_proba", None)
+            query(gp, pool, 3)
+        np.testing.assert_allclose(told[-1], expected, rtol=1e-9)
+
+
 @pytest.mark.parametrize("n", [0, 31, 2.0, True, "5", None])
 def test_wrong_numbers_are_refused(n):
     gp = ConvNetGPRegressor(rbf(1.0)).fit(X, X[:, 0])

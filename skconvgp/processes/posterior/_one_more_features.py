@@ -177,10 +177,10 @@ class AsksFeatures:
         rows: NDArray[Any],
         candidates: NDArray[np.intp],
         resources: Resources,
-        choose: Choice,
+        choice: Choice,
     ) -> NDArray[np.intp]:
         """Return which of the candidates (c,) among rows (r, d) are chosen."""
-        return choose_by_features(process, rows, candidates, resources, choose)
+        return choose_by_features(process, rows, candidates, resources, choice)
 
     def with_noise(
         self, process: Process, noise: float, resources: Resources

@@ -382,10 +382,10 @@ class SolvedLeftOut:
         rows: NDArray[Any],
         candidates: NDArray[np.intp],
         resources: Resources,
-        choose: Choice,
+        choice: Choice,
     ) -> NDArray[np.intp]:
         """Return which of the candidates (c,) among rows (r, d) are chosen."""
-        return choose_solved(process, rows, candidates, resources, choose)
+        return choose_solved(process, rows, candidates, resources, choice)
 
     def with_noise(
         self, process: Process, noise: float, resources: Resources
