@@ -39,10 +39,13 @@ def measure(data: str, draw: int, methods: list[str]) -> Iterator[Figures]:
     y, is_wrong = changed(some.y, share, draw)
     for method in methods:
         watch = Stopwatch()
-        proba, told = _asked(method, some, y)
+        proba, order, told, doubtful = _asked(method, some, y)
         seconds = watch.read("")
-        own = proba[np.arange(len(y)), y]
-        row = {"method": method} | judged(is_wrong, own.argsort(kind="stable"), told)
+        row = {"method": method} | judged(is_wrong, order, told)
+        if doubtful is not None:
+            listed = np.concatenate([told, doubtful])
+            row |= {"n_doubtful": len(doubtful)}
+            row |= {"recall_listed": is_wrong[listed].sum() / is_wrong.sum()}
         if method == OURS and find_spec("cleanlab"):
             row["same_as_cleanlab"] = _same(y, proba, told)
         yield row | seconds
@@ -72,21 +75,31 @@ def judged(is_wrong: Array, order: Array, told: Array) -> Figures:
     }
 
 
-def _asked(method: str, some: Samples, y: Array) -> tuple[Array, Array]:
-    """Return left-out probabilities, and samples that are told as wrong."""
+def _asked(
+    method: str, some: Samples, y: Array
+) -> tuple[Array, Array, Array, Array | None]:
+    """Return left-out probabilities, an order, and samples that are told as wrong.
+
+    The last ones are worth a look; None of others, which have no such list.
+    """
     gp = ImageClassifier(image_shape=some.X.shape[1:], random_state=0)
     rows = some.flat().X
     if method == OURS:
         fitted = gp.fit(rows, y)
-        told = [one["index"] for one in audit(fitted).records("wrong_labels")]
-        return fitted.loo_predict_proba(), np.array(told, int)
+        found = audit(fitted)
+        order, told, doubtful = (
+            np.array([one["index"] for one in found.records(name)], int)
+            for name in ("labels", "wrong_labels", "doubtful_labels")
+        )
+        return fitted.loo_predict_proba(), order, told, doubtful
     from cleanlab.filter import find_label_issues
 
     model: Any = gp
     if method == SVC_FOLDS:
         model = make_pipeline(StandardScaler(), SVC(probability=True, random_state=0))
     proba = cross_val_predict(model, rows, y, cv=FOLDS, method="predict_proba")
-    return proba, np.flatnonzero(find_label_issues(y, proba))
+    order = proba[np.arange(len(y)), y].argsort(kind="stable")
+    return proba, order, np.flatnonzero(find_label_issues(y, proba)), None
 
 
 def _same(y: Array, proba: Array, told: Array) -> bool:

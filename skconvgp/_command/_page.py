@@ -56,6 +56,14 @@ WRONG = (
     "The label, and the class that all other pictures speak for, with its probability. "
     "The clearest come first."
 )
+DOUBTFUL = (
+    "The other pictures speak for another class here, too, but not clearly enough for "
+    "the list above."
+)
+LABELS = {
+    "wrong_labels": ("Likely wrong labels", WRONG),
+    "doubtful_labels": ("Worth a look", DOUBTFUL),
+}
 COPIES = (
     "Pictures that are the same or nearly so. A red frame marks two labels, of which "
     "one is wrong."
@@ -100,7 +108,8 @@ def page_of(audit: Audit, pictures: Pictures, limit: int) -> str:
         f"{pictures.share:.1%} are predicted as they are labelled."
     )
     sections = (
-        _wrong_labels(audit, pictures, limit),
+        _labels(audit, pictures, limit, "wrong_labels"),
+        _labels(audit, pictures, limit, "doubtful_labels"),
         _near_copies(audit, pictures, limit),
         _outliers(audit, pictures, limit),
         _confused(audit, pictures, limit),
@@ -125,14 +134,14 @@ def _section(title: str, text: str, cards: list[str] | None, n_found: int) -> st
     return f'<h2>{title}: {count}</h2>\n<p>{text}</p>\n<div class="all">{shown}</div>'
 
 
-def _wrong_labels(audit: Audit, pictures: Pictures, limit: int) -> str:
-    found = audit.records("wrong_labels")
+def _labels(audit: Audit, pictures: Pictures, limit: int, finding: str) -> str:
+    found = audit.records(finding)
     cards = []
     for one in found[:limit]:
         proposal = f"<b>{_word(one['proposal'])}</b> {one['proposal_probability']:.0%}"
         text = f"{_word(one['label'])} → {proposal}"
         cards.append(_card(pictures.figure(one["index"], text)))
-    return _section("Likely wrong labels", WRONG, cards, len(found))
+    return _section(*LABELS[finding], cards, len(found))
 
 
 def _near_copies(audit: Audit, pictures: Pictures, limit: int) -> str:

@@ -27,6 +27,7 @@ WIDTH, HEIGHT, HEADING = 1.2, 1.7, 0.4  # of an image, a row and a heading, in i
 # Findings with their titles, and how many images one of them takes.
 SECTIONS = {
     "wrong_labels": ("Likely wrong labels", 1),
+    "doubtful_labels": ("Worth a look", 1),
     "near_copies": ("Near copies", 2),
     "outliers": ("Unlike the others", 1),
 }
@@ -36,8 +37,9 @@ class AuditDisplay:
     """Sheet of images that an audit has found, with indices, labels and proposals.
 
     Make it with :meth:`from_estimator`, or with :meth:`from_audit`. There is a part for
-    likely wrong labels, for near copies, of which pairs stand side by side, and for
-    images unlike the others; each has the clearest ones first.
+    likely wrong labels, for other labels that are worth a look, for near copies, of
+    which pairs stand side by side, and for images unlike the others; each has the
+    clearest ones first.
 
     Parameters
     ----------

@@ -20,10 +20,11 @@ from skconvgp.questions._asked import why_no_process
 from skconvgp.questions._findings import (
     Columns,
     confused_classes,
-    far_targets,
+    of_those,
     outliers,
+    rank_labels,
+    rank_targets,
     small_classes,
-    wrong_labels,
 )
 from skconvgp.questions._frames import as_frame, as_records
 
@@ -70,6 +71,13 @@ class Audit:
     small_classes : DataFrame or list of dict
         Classes with fewer than 9 samples that are left out by themselves: `label`,
         `count`, and the `index` of the first sample. A regressor has none.
+    doubtful_labels : DataFrame or list of dict, default=[]
+        Labels that are worth a look: the most probable label is another one, but it is
+        not among `wrong_labels`, as the rule asks for more. The least probable label
+        first, with the columns of `wrong_labels`. A regressor has none.
+    labels : DataFrame or list of dict, default=[]
+        All labels or targets that are judged, in the order and with the columns of
+        `wrong_labels`, and whether a label `is_told` there.
     n_compared : int, default=0
         Samples that near copies were sought among; fewer than `n_samples` if a model of
         features keeps a part of them.
@@ -103,6 +111,8 @@ class Audit:
     outliers: Any
     confused_classes: Any
     small_classes: Any
+    doubtful_labels: Any = field(default_factory=list)
+    labels: Any = field(default_factory=list)
     n_compared: int = 0
     unanswered: Mapping[str, str] = field(default_factory=dict)
 
@@ -138,6 +148,7 @@ class Audit:
 
 FINDINGS = (
     "wrong_labels",
+    "doubtful_labels",
     "near_copies",
     "outliers",
     "confused_classes",
@@ -181,7 +192,10 @@ def audit(gp: Any, near: float = 0.01) -> Audit:
 
     *Wrong labels* are chosen by the rule of confident learning: a sample is told if
     another class is the most probable one, and the classes whose left-out probability
-    is no less than its mean over their own samples are led by another class. A class
+    is no less than its mean over their own samples are led by another class. Where a
+    model is sure of most labels, this asks for much: with means of .9 a probability of
+    .88 for another label is not enough. *Doubtful labels* have these samples, and
+    `labels` has all of them in one order, which depends on no rule. A class
     of a single sample, or of samples that are left out together, is not judged here,
     nor as an outlier or a confused class.
 
@@ -251,8 +265,11 @@ def _of_one(gp: Any, training: Training) -> dict[str, Columns]:
         mean, std, var = gp._left_out()
         targets = gp._process.model.sample_targets * gp.y_scale_ + gp.y_mean_
         has_outputs = not training.is_single
+        ranking = rank_targets(targets, mean, std, has_outputs=has_outputs)
         found = {
-            "wrong_labels": far_targets(targets, mean, std, has_outputs=has_outputs),
+            "labels": ranking,
+            "wrong_labels": of_those(ranking, ranking["is_told"]),
+            "doubtful_labels": {},
             "confused_classes": {},
             "small_classes": {},
         }
@@ -282,8 +299,13 @@ def _of_labels(gp: Any, proba: FloatArray, one: Any) -> dict[str, Columns]:
     labels = gp.classes_
     shares = np.bincount(codes, weights / left_out, len(labels))
     units = shares.astype(np.float64)
+    ranking = rank_labels(labels, codes, proba, weights, is_judged)
+    is_told = ranking["is_told"]
+    is_doubtful = ~is_told & (ranking["label"] != ranking["proposal"])
     return {
-        "wrong_labels": wrong_labels(labels, codes, proba, weights, is_judged),
+        "labels": ranking,
+        "wrong_labels": of_those(ranking, is_told),
+        "doubtful_labels": of_those(ranking, is_doubtful),
         "confused_classes": confused_classes(labels, codes, proba, weights, is_judged),
         "small_classes": small_classes(labels, codes, units),
     }

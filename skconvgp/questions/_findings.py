@@ -12,10 +12,11 @@ from skconvgp._typing import FloatArray
 __all__ = [
     "Columns",
     "confused_classes",
-    "far_targets",
+    "of_those",
     "outliers",
+    "rank_labels",
+    "rank_targets",
     "small_classes",
-    "wrong_labels",
 ]
 
 Columns: TypeAlias = dict[str, NDArray[Any]]
@@ -28,20 +29,20 @@ LEAST_SPREAD = 1e-6  # of logarithms of variances: less is rounding
 FEWEST = 9
 
 
-def wrong_labels(
+def rank_labels(
     labels: NDArray[Any],
     codes: NDArray[np.intp],
     proba: FloatArray,
     weights: FloatArray,
     is_judged: NDArray[np.bool_],
 ) -> Columns:
-    """Return samples whose label is likely wrong, the least probable label first.
+    """Return samples that are judged (n,), the least probable label first.
 
-    The rule is that of Northcutt, Jiang and Chuang, 2021: a sample is counted for the
-    most probable of the classes whose probability is no less than its mean over the
-    samples with this label. It is told if that is another class than its own, and the
-    most probable one is, too. Probabilities are (n, k), left out, and NaN for samples
-    that are not known; only those that are judged (n,) are told.
+    The column `is_told` has the rule of Northcutt, Jiang and Chuang, 2021: a sample is
+    counted for the most probable of the classes whose probability is no less than its
+    mean over the samples with this label. It is told if that is another class than its
+    own, and the most probable one is, too. Probabilities are (n, k), left out, and NaN
+    for samples that are not known, which are not judged.
     """
     is_known = np.isfinite(proba).all(1)
     own, best = _own(proba, codes), _largest(proba)
@@ -52,16 +53,22 @@ def wrong_labels(
             thresholds[code] = np.average(own[of_class], weights=weights[of_class])
     confident = np.where(proba >= thresholds - ROUNDING, proba, -1.0)
     counted = np.where(confident.max(1) > 0.0, confident.argmax(1), codes)
-    is_told = is_known & is_judged & (counted != codes) & (best != codes)
-    index = np.flatnonzero(is_told)
+    index = np.flatnonzero(is_known & is_judged)
     index = index[np.argsort(own[index], kind="stable")]
+    is_told = (counted != codes) & (best != codes)
     return {
         "index": index,
         "label": labels[codes[index]],
         "proposal": labels[best[index]],
         "probability": own[index],
         "proposal_probability": proba[index, best[index]],
+        "is_told": is_told[index],
     }
+
+
+def of_those(ranking: Columns, which: NDArray[np.bool_]) -> Columns:
+    """Return the samples of a ranking for which `which` (n,) is true."""
+    return {name: ranking[name][which] for name in ranking if name != "is_told"}
 
 
 def confused_classes(
@@ -138,13 +145,16 @@ def outliers(
     return {"index": scored[order], "score": score[order]}
 
 
-def far_targets(
+def rank_targets(
     targets: FloatArray, mean: FloatArray, std: FloatArray, *, has_outputs: bool
 ) -> Columns:
-    """Return targets (n, k) far from left-out means, in deviations, farthest first."""
+    """Return targets (n, k), the farthest from left-out means in deviations first.
+
+    Those beyond the distance of strange samples are told.
+    """
     score = (targets - mean) / std
-    size = np.where(np.isfinite(score), np.abs(score), 0.0)
-    index, output = np.nonzero(size > STRANGE)
+    size = np.abs(score)
+    index, output = np.nonzero(np.isfinite(size))
     order = np.argsort(-size[index, output], kind="stable")
     at = index[order], output[order]
     return {
@@ -153,6 +163,7 @@ def far_targets(
         "target": targets[at],
         "proposal": mean[at],
         "score": score[at],
+        "is_told": size[at] > STRANGE,
     }
 
 

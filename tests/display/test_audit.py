@@ -25,8 +25,9 @@ def found(n_wrong=3):
     wrong = [
         {"index": 10 + i, "label": "cat", "proposal": "dog"} for i in range(n_wrong)
     ]
+    doubtful = [{"index": 4, "label": "cow", "proposal": "cat"}]
     pair = {"index": 7, "other": 2, "label": "cat", "other_label": "cow"}
-    return Audit(20, wrong, [pair], [], [], [])
+    return Audit(20, wrong, [pair], [], [], [], doubtful)
 
 
 IMAGES = np.random.default_rng(0).uniform(size=(20, 1, 6, 5))
@@ -40,10 +41,12 @@ def test_images_have_indices_labels_and_proposals():
     display = AuditDisplay.from_audit(found(), IMAGES)
     assert display.shown_ == {
         "wrong_labels": [10, 11, 12],
+        "doubtful_labels": [4],
         "near_copies": [7, 2],
         "outliers": [],
     }
     assert titles(display, "wrong_labels")[0] == "10\ncat → dog"
+    assert titles(display, "doubtful_labels") == ["4\ncow → cat"]
     assert titles(display, "near_copies") == ["7\ncat", "2\ncow"]
     for name, shown in display.shown_.items():
         for axes, index in zip(display.axes_[name], shown, strict=True):
@@ -57,12 +60,13 @@ def test_parts_say_how_many_were_found():
     headings = [part.get_suptitle() for part in display.figure_.subfigs]
     assert headings == [
         "Likely wrong labels: 9",
+        "Worth a look: 1",
         "Near copies: 1",
         "Unlike the others: none",
     ]
     unknown = replace(found(), near_copies=None)
     display = AuditDisplay.from_audit(unknown, IMAGES)
-    assert display.figure_.subfigs[1].get_suptitle() == "Near copies: unknown"
+    assert display.figure_.subfigs[2].get_suptitle() == "Near copies: unknown"
     assert display.axes_["near_copies"] == []
 
 
@@ -113,6 +117,9 @@ def test_an_estimator_is_audited(form):
     assert display.shown_["near_copies"] == [50, 20]
     told = [one["index"] for one in audit(gp).records("wrong_labels")]
     assert display.shown_["wrong_labels"] == told[:6]
+    doubtful = [one["index"] for one in audit(gp).records("doubtful_labels")]
+    assert len(doubtful) > 1
+    assert display.shown_["doubtful_labels"] == doubtful
 
 
 def test_targets_are_drawn_in_few_digits():

@@ -26,6 +26,7 @@ from skconvgp.kernels import PatchKernel, rbf
 from skconvgp.processes import alike_samples
 from skconvgp.processes.posterior import _alike
 from skconvgp.questions import audit
+from skconvgp.questions._findings import rank_labels
 from skconvgp.solvers import Cholesky, ConjugateGradient, RefinedCholesky
 from tests.helpers.conformal import all_left_out, count_factors
 from tests.helpers.estimators import blobs, digits
@@ -99,6 +100,62 @@ def test_wrong_labels_are_those_of_confident_learning(names):
         assert one["proposal"] == names[of_sample.argmax()]
         assert one["proposal_probability"] == of_sample.max()
         assert one["probability"] == of_sample[y[one["index"]]]
+
+
+@pytest.mark.parametrize("names", [np.arange(3), np.array(["x", "y", "z"])])
+def test_all_labels_are_ranked_with_what_the_rule_says_of_them(names):
+    X, y = wrong_blobs()
+    gp = ConvNetGPClassifier(rbf(1.0)).fit(X, names[y])
+    found, proba = audit(gp), gp.loo_predict_proba()
+    own = proba[np.arange(80), y]
+    told = confident(y, proba)
+    ranking = found.records("labels")
+    assert [one["index"] for one in ranking] == sorted(range(80), key=own.__getitem__)
+    assert [one["index"] for one in ranking if one["is_told"]] == told
+    doubtful = [
+        i
+        for i in sorted(range(80), key=own.__getitem__)
+        if proba[i].argmax() != y[i] and i not in told
+    ]
+    assert column(found, "doubtful_labels", "index") == doubtful
+    assert len(doubtful) > 2
+    for one in (*ranking, *found.records("doubtful_labels")):
+        of_sample = proba[one["index"]]
+        assert one["label"] == names[y[one["index"]]]
+        assert one["proposal"] == names[of_sample.argmax()]
+        assert one["proposal_probability"] == of_sample.max()
+        assert one["probability"] == of_sample[y[one["index"]]]
+    assert f"doubtful labels   {len(doubtful)}\n" in str(found)
+
+
+def test_a_clear_label_below_the_mean_of_its_class_is_worth_a_look():
+    """Confident learning asks for the mean of a class, however large that is."""
+    codes = np.arange(20) % 2
+    for usual, is_told in ((0.9, False), (0.85, True)):
+        proba = np.where(np.eye(2)[codes] == 1.0, usual, 1.0 - usual)
+        proba[4] = 0.12, 0.88  # labelled 0
+        every = np.ones(20)
+        found = rank_labels(np.arange(2), codes, proba, every, every.astype(bool))
+        assert found["index"][0] == 4
+        assert (found["label"][0], found["proposal"][0]) == (0, 1)
+        assert found["is_told"].tolist() == [is_told] + 19 * [False]
+
+
+def test_targets_are_ranked_by_their_distance():
+    X, y = blobs(40)
+    y = X @ [1.0, -1.0] + 0.1 * np.random.default_rng(0).normal(size=40)
+    y[7] += 5.0
+    gp = ConvNetGPRegressor(rbf(2.0), noise_variance=0.1).fit(X, y)
+    found = audit(gp)
+    ranking = found.records("labels")
+    size = [abs(one["score"]) for one in ranking]
+    assert size == sorted(size, reverse=True)
+    assert sorted(one["index"] for one in ranking) == list(range(40))
+    assert ranking[0]["index"] == 7
+    told = [one["index"] for one in ranking if one["is_told"]]
+    assert told == column(found, "wrong_labels", "index")
+    assert [value > 3.5 for value in size] == [one["is_told"] for one in ranking]
+    assert found.records("doubtful_labels") == []
 
 
 def test_changed_labels_of_digits_are_found():
