@@ -28,6 +28,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "mathml",
     "numpydoc",
+    "site_files",
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
 ]
@@ -87,11 +88,16 @@ html_theme = "pydata_sphinx_theme"
 html_math_renderer = "mathml"
 html_static_path = ["_static"]
 html_css_files = ["pages.css"]
+html_favicon = "_static/logo.svg"
+html_logo = "_static/logo.svg"
+html_additional_pages = {"404": "404.html"}
+html_context = {"home": f"{DOCS_URL}/" if DOCS_URL else "index.html"}
 html_title = f"skconvgp {version}"
 html_show_sourcelink = False
 html_show_copyright = False
 html_baseurl = f"{DOCS_URL}/" if DOCS_URL else ""
 html_theme_options = {
+    "logo": {"text": "skconvgp"},
     "show_prev_next": False,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": [],
@@ -100,7 +106,8 @@ html_theme_options = {
 if PROJECT_URL:
     link = {"name": "Source", "url": PROJECT_URL, "icon": "fa-solid fa-code"}
     html_theme_options["icon_links"] = [link]
-PLAIN_PAGES = ["index", "api", "notation", "maths", "how_it_is_built", "testing"]
+PLAIN_PAGES = ["index", "api", "benchmarks", "reference", "notation", "maths"]
+PLAIN_PAGES += ["project", "cite", "deprecation", "how_it_is_built", "testing"]
 PLAIN_PAGES += ["changelog"]
 html_sidebars: dict[str, list[str]] = {page: [] for page in PLAIN_PAGES}
 
@@ -156,8 +163,10 @@ def include_markdown(_app, path, _docname, content):
 def write_figures(_app):
     """Draw the figures; what needs a benchmark says so where it was not run."""
     import accuracy_seconds
+    import benchmarks_page
     import cache
     import calibration_table
+    import cite
     import codes_table
     import completion_table
     import features_table
@@ -198,7 +207,7 @@ def write_figures(_app):
     tables += [calibration_table, features_table, pooling_table, robustness_table]
     tables += [small_data_table, codes_table, neighbors_table, networks_table]
     tables += [strange_table, image_regression_table, image_seconds_table]
-    tables += [questions_table, threads_table]
+    tables += [questions_table, threads_table, benchmarks_page, cite]
     for table in tables:
         table.main(target / f"{table.__name__}.rst.inc")
 

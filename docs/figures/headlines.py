@@ -28,7 +28,7 @@ def main(target: Path) -> None:
 
 def written(text: str) -> str:
     """Return a text with the headlines of the committed results."""
-    lines = "".join(f"- {one()}\n" for one in (few, many, guarantee, speed))
+    lines = "".join(f"- {one()}\n" for one in HEADLINES)
     return BETWEEN.sub(lambda _: lines, text)
 
 
@@ -128,6 +128,8 @@ def speed() -> str:
         f"{sources('fused_cpu', *SPEEDS)}."
     )
 
+
+HEADLINES = (few, many, guarantee, speed)
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]))
