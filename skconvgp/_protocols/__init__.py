@@ -14,6 +14,7 @@ from skconvgp._protocols._images import Augmentation
 from skconvgp._protocols._inference import (
     Calibration,
     ExpectedSites,
+    FactoredSolver,
     IterativeSolver,
     Likelihood,
     LinkLikelihood,
@@ -56,6 +57,7 @@ __all__ = [
     "Completion",
     "Expansion",
     "ExpectedSites",
+    "FactoredSolver",
     "Familiarity",
     "FeatureMap",
     "FeatureSource",

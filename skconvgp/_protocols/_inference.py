@@ -87,6 +87,19 @@ class Solver(Protocol[State]):
 
 
 @runtime_checkable
+class FactoredSolver(Solver[State], Protocol[State]):
+    """A solver whose state gives the matrix back."""
+
+    def product(self, state: State) -> Tensor:
+        """Return M (n, n), with the jitter that had to be added."""
+        ...
+
+    def rows(self, state: State, rows: slice) -> Tensor:
+        """Return rows (b, m) of M up to its diagonal, where m is their end."""
+        ...
+
+
+@runtime_checkable
 class RefiningSolver(Solver[State], Protocol[State]):
     """A solver whose solutions are iterated to a tolerance.
 

@@ -335,12 +335,8 @@ class GPClassifier(ClassifierMixin, BaseGP):
     ) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
         """Return latent means and variances, and numbers of samples that are known."""
         check_is_fitted(self)
-        latent = self._latent(
-            X,
-            None,
-            needs_var=self._needs_spread,
-            is_mean_enough=not self._needs_variances,
-        )
+        needs, enough = self._needs_spread, not self._needs_variances
+        latent = self._latent(X, None, needs_var=needs, is_mean_enough=enough)
         return self._latents(latent)
 
     @property

@@ -95,7 +95,7 @@ from skconvgp.processes.basis._parts import KernelPart, MirroredPart
 from skconvgp.processes.basis._parts_basis import PartsBasis
 from skconvgp.processes.basis._patch_basis import PatchBasis
 from skconvgp.processes.basis._patch_part import PatchPart
-from skconvgp.processes.basis._places import folded_of, has_places, place_maps
+from skconvgp.processes.basis._places import has_places, place_maps
 from skconvgp.processes.basis._plain import (
     KernelBasis,
     MatrixBasis,
@@ -271,7 +271,6 @@ __all__ = [
     "extend_process",
     "flops_of_choice",
     "fold",
-    "folded_of",
     "for_prediction",
     "has_places",
     "in_precision",

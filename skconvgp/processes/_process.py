@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 import torch
@@ -114,6 +114,20 @@ class LeftOut(Protocol):
         """Means (m, k) that are kept, NaN for those that are not known; or None."""
         ...
 
+    @property
+    def keeps_features(self) -> bool:
+        """Whether features of samples are kept, if samples can be added."""
+        ...
+
+    @property
+    def knows_units(self) -> bool:
+        """Whether it says, without features, what leaves with each sample."""
+        ...
+
+    def has_gram(self, process: Process) -> bool:
+        """Return whether a factor gives the Gram matrix back."""
+        ...
+
     def values(
         self, process: Process, resources: Resources, *, is_subset_enough: bool
     ) -> LeftOutValues:
@@ -136,6 +150,9 @@ class KeptLeftOut:
     # Indices of the subset, with its means and variances; None if all are up to date.
     subset: tuple[NDArray[np.intp], FloatArray, FloatArray] | None = None
 
+    keeps_features: ClassVar[bool] = False
+    knows_units: ClassVar[bool] = False
+
     @property
     def known_means(self) -> FloatArray:
         """Means (n, k), NaN for those that are not known."""
@@ -153,6 +170,10 @@ class KeptLeftOut:
             return LeftOutValues(*self.subset, self.has_noise)
         every = np.arange(len(self.mean))
         return LeftOutValues(every, self.mean, self.var, self.has_noise)
+
+    def has_gram(self, process: Process) -> bool:  # noqa: ARG002  (no factor is known)
+        """Return False."""
+        return False
 
     def followed_by(self, n_more: int, *found: tuple[Any, Any]) -> Self:
         """Return the predictions of these and further samples, some of them found.
@@ -195,6 +216,13 @@ class Process:
     def state(self) -> Any:
         """Factors for predictive variances, as arrays."""
         return self.posterior.state
+
+    @property
+    def folded_means(self) -> Any:
+        """A `FoldedBasis` of the latent means; None if these take the whole basis."""
+        if self.basis.gives_means:
+            return self.basis
+        return self.basis.fold(self.dual) if self.folded is None else self.folded
 
     @property
     def has_left_out(self) -> bool:

@@ -12,7 +12,7 @@ from skconvgp._settings import is_int
 from skconvgp._typing import FloatArray
 from skconvgp.engine import host_values
 from skconvgp.estimators._slopes import require_slopes
-from skconvgp.processes import folded_of, has_places, place_maps
+from skconvgp.processes import has_places, place_maps
 from skconvgp.questions._asked import refuse
 from skconvgp.questions._occlusion import as_window, occlusion_maps
 from skconvgp.questions._paths import path_maps
@@ -142,7 +142,7 @@ def _way(gp: Any, method: str) -> str:
         refuse(gp, "attribution", NO_PIXELS)
     if method == "occlusion":
         return method
-    folded = None if process is None else folded_of(process)
+    folded = None if process is None else process.folded_means
     if folded is not None and has_places(folded) and method != "gradients":
         return "positions"
     if method == "positions":
@@ -161,7 +161,7 @@ def _position_maps(scores: LatentScores, start: FloatArray | None) -> FloatArray
     gp: Any = scores.estimator
     process, resources, outputs = gp._process, gp._resources(), scores.outputs
     rows = gp._read_new(scores.given)
-    folded: Any = folded_of(process)
+    folded: Any = process.folded_means
     maps = place_maps(folded, rows, outputs, resources)
     if start is not None:
         every = np.unique(outputs)

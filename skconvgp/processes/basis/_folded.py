@@ -34,7 +34,7 @@ from skconvgp.processes.basis._inducing import (
 from skconvgp.processes.basis._inducing_sum import InducingSum
 from skconvgp.processes.basis._plain import KernelBasis, report_of
 from skconvgp.processes.basis._sight import Sight, seen_rows, shared_values
-from skconvgp.processes.basis._views import View
+from skconvgp.processes.basis._views import View, cell_of
 
 MOST_IMAGES = 1024  # that are looked at at once
 HELD = 2**22  # numbers of views of images that are held at once
@@ -64,6 +64,11 @@ class Folded(Protocol):
     @property
     def kernel_basis(self) -> KernelBasis:
         """The kernel, with images as it sees them."""
+        ...
+
+    @property
+    def has_places(self) -> bool:
+        """Whether means are sums over several positions, which pixels belong to."""
         ...
 
     def means(self, sight: Sight, run: Run) -> Tensor:
@@ -138,6 +143,12 @@ class FoldedPatches:
         exact: KernelBasis = self.basis.exact
         return exact
 
+    @property
+    def has_places(self) -> bool:
+        """Whether means are sums over several positions, which pixels belong to."""
+        numbers = [term.inducing.n_positions for term in self.terms]
+        return cell_of(self.view) > 0 and min(numbers) > 1
+
     def means(self, sight: Sight, run: Run) -> Tensor:
         """Return the means (b, k) of new images."""
         seen = [sight, sight.flipped] if self.is_averaged else [sight]
@@ -190,6 +201,8 @@ class FoldedKernel:
 
     part: Any  # gives the covariances
     dual: FloatArray  # (n, k)
+
+    has_places: ClassVar[bool] = False  # pairs of positions are compared
 
     @property
     def view(self) -> View | None:

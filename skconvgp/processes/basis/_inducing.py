@@ -137,6 +137,11 @@ class InducingSet:
         return int(n_groups * places * self.lift.shape[1])
 
     @property
+    def n_positions(self) -> int:
+        """Number of positions of patches in a group."""
+        return math.prod(self.kernel.grid(self.image_shape).shape)
+
+    @property
     def n_numbers(self) -> tuple[int, int]:
         """How many numbers are held at once: for each image, and for all of them."""
         grid = self.kernel.grid(self.image_shape)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,40 +26,12 @@ from skconvgp.processes.basis._inducing import InducingSet
 from skconvgp.processes.basis._patch_features import patches_of
 from skconvgp.processes.basis._plain import KernelBasis
 from skconvgp.processes.basis._sight import Sight, seen_rows
-from skconvgp.processes.basis._views import View
-
-
-@runtime_checkable
-class PlacedView(Protocol):
-    """A view whose positions stand for squares of pixels."""
-
-    @property
-    def cell(self) -> int:
-        """Side of the squares in pixels; 0 if the view moves pixels."""
-        ...
-
-
-def folded_of(process: Any) -> FoldedBasis | None:
-    """Return the means of a process by what is computed of an image; None for none."""
-    if process.basis.gives_means:
-        basis: FoldedBasis = process.basis
-        return basis
-    folded: FoldedBasis | None = getattr(process, "folded", None)
-    dual = getattr(process, "dual", None)
-    if folded is None and dual is not None:
-        folded = process.basis.fold(dual)
-    return folded
+from skconvgp.processes.basis._views import cell_of
 
 
 def has_places(folded: FoldedBasis) -> bool:
     """Return whether means are sums over several positions, which pixels belong to."""
-    parts: tuple[Any, ...] = folded.parts
-    return all(
-        _cell(part.view) > 0
-        and all(_n_positions(term.inducing) > 1 for term in getattr(part, "terms", ()))
-        and hasattr(part, "terms")
-        for part in parts
-    )
+    return all(part.has_places for part in folded.parts)
 
 
 def place_maps(
@@ -105,7 +77,7 @@ def _of_part(part: FoldedPatches, sight: Sight, output: int, run: Run) -> Tensor
         maps = torch.cat(part.basis.in_tiles(evaluate, [rows], run)).to("cpu")
         maps = _unpooled(exact, maps, rows)
         size = version.images.shape[2:]
-        maps = _on_pixels(maps, _cell(part.view), (int(size[0]), int(size[1])))
+        maps = _on_pixels(maps, cell_of(part.view), (int(size[0]), int(size[1])))
         found.append(flip(maps) if found else maps)
     return torch.stack(found).mean(0)
 
@@ -179,14 +151,3 @@ def _unpooled(basis: KernelBasis, maps: Tensor, rows: NDArray[Any]) -> Tensor:
     channels = basis.map_shape[0]
     of_channels = (maps / channels)[:, None].expand(-1, channels, -1, -1)
     return basis.unpooled(of_channels, rows).sum(1)
-
-
-def _cell(view: View | None) -> int:
-    """Return the side of the cell of a position of a view; 0 if it is not known."""
-    if view is None:
-        return 1
-    return view.cell if isinstance(view, PlacedView) else 0
-
-
-def _n_positions(inducing: InducingSet) -> int:
-    return math.prod(inducing.kernel.grid(inducing.image_shape).shape)

@@ -48,6 +48,23 @@ class ArrayView(Protocol):
         ...
 
 
+@runtime_checkable
+class PlacedView(Protocol):
+    """A view whose positions stand for squares of pixels."""
+
+    @property
+    def cell(self) -> int:
+        """Side of the squares in pixels; 0 if the view moves pixels."""
+        ...
+
+
+def cell_of(view: View | None) -> int:
+    """Return the side of the cell of a position of a view; 0 if it is not known."""
+    if view is None:
+        return 1
+    return view.cell if isinstance(view, PlacedView) else 0
+
+
 def require_slopes(view: View | None) -> None:
     """Raise a ValueError if a view has no derivatives by images."""
     if isinstance(view, ArrayView):

@@ -69,6 +69,13 @@ class HeldRows:
     rows: FeatureRows
     leaving: Any  # a dataclass of tensors
 
+    images: ClassVar[None] = None  # none are kept
+
+    def knows_variances(self, variance: str) -> bool:
+        """Return whether prior variances beside those of features are known."""
+        is_known = np.isfinite(np.asarray(self.rows.residual_diag)).all()
+        return bool(is_known) and variance != "sor"
+
     def take(self, chosen: NDArray[np.intp]) -> Self:
         """Return some of the samples."""
         each = taken(self.rows, chosen), taken(self.leaving, chosen)

@@ -58,18 +58,17 @@ class AlikeSamples:
 
 def why_not_alike(process: Any) -> str:
     """Return why samples cannot be compared; empty if they can."""
-    left_out = getattr(process, "left_out", None)
+    left_out = process.left_out
     if left_out is None:
         return NO_COVARIANCES
     basis, rows = process.basis, process.basis.kept_rows
     if not basis.gives_features:
         is_whole = rows is not None and len(rows) == len(process.model.targets)
-        is_known = _has_factor(process) or (is_whole and basis.knows_variances)
+        is_known = left_out.has_gram(process) or (is_whole and basis.knows_variances)
         if is_known:
             return ""
-    why = getattr(left_out, "why_no_more", None)
-    if _has_features(process) and why is not None:
-        text: str = why(process, other_noise=False)
+    if _has_features(process):
+        text: str = left_out.why_no_more(process, other_noise=False)
         return text or _why_no_variances(process)
     return NO_COVARIANCES
 
@@ -88,11 +87,11 @@ def alike_samples(
     model, has_features = process.model, _has_features(process)
     images = None
     if has_features:
-        images = getattr(process.growth.reservoir.rows, "images", None)
+        images = process.growth.reservoir.rows.images
         process = process.left_out.ready(process, resources)
         scored = process.left_out.scored(process)
         n, of = len(scored.samples), kept_features(process).inputs
-    elif hasattr(process.posterior, "solver"):
+    elif process.left_out.knows_units:
         scored = process.left_out.scored(process)
         n, of = model.n_samples, scored.of
     else:
@@ -110,7 +109,7 @@ def alike_samples(
             features, residual = _features(process, images, scored, run)
             blocks = _of_features(features, residual)
             beyond = None if images is None else residual.sqrt()
-        elif _has_factor(process):
+        elif process.left_out.has_gram(process):
             blocks = _of_factor(process, run)
         else:
             blocks = _of_kernel(process, run)
@@ -131,13 +130,7 @@ def alike_samples(
 
 def _has_features(process: Any) -> bool:
     """Return whether features of samples are kept."""
-    return process.growth is not None and hasattr(process.left_out, "ready")
-
-
-def _has_factor(process: Any) -> bool:
-    """Return whether the Gram matrix follows from a factor."""
-    is_complete = process.basis.left_out_diag is None
-    return is_complete and hasattr(getattr(process.posterior, "solver", None), "rows")
+    return process.growth is not None and process.left_out.keeps_features
 
 
 def _of_factor(process: Any, run: Run) -> Blocks:
@@ -197,13 +190,10 @@ def _rounding(process: Any, n_samples: int, run: Run) -> float:
 
 def _why_no_variances(process: Any) -> str:
     """Return why variances beside those of features are unknown; empty if they are."""
-    rows = process.growth.reservoir.rows
-    # Random features are all of the prior; of images that are kept it is computed.
-    if process.basis.gives_features or hasattr(rows, "images"):
+    if process.basis.gives_features:  # random features are all of the prior
         return ""
-    is_known = np.isfinite(np.asarray(rows.rows.residual_diag)).all()
-    is_counted = coefficients_of(process).variance != "sor"
-    return "" if is_known and is_counted else NO_VARIANCES
+    rows, variance = process.growth.reservoir.rows, coefficients_of(process).variance
+    return "" if rows.knows_variances(variance) else NO_VARIANCES
 
 
 def _of_kernel(process: Any, run: Run) -> Blocks:

@@ -135,6 +135,10 @@ class ImageRows:
     # (m,), prior variances minus what features explain, if they count; else zeros
     residual_diag: FloatArray
 
+    def knows_variances(self, variance: str) -> bool:  # noqa: ARG002  (by the kernel)
+        """Return True: prior variances of images are computed."""
+        return True
+
     def take(self, chosen: NDArray[np.intp]) -> Self:
         """Return some of the images."""
         return type(self)(self.images.take(chosen), self.residual_diag[chosen])

@@ -91,6 +91,12 @@ class NothingLeftOut:
     """Left-out predictions that are not kept."""
 
     known_means: ClassVar[None] = None
+    keeps_features: ClassVar[bool] = False
+    knows_units: ClassVar[bool] = False
+
+    def has_gram(self, process: Process) -> bool:  # noqa: ARG002  (there is no factor)
+        """Return False."""
+        return False
 
     def values(
         self,

@@ -72,6 +72,8 @@ class NeighborProcess:
     )
 
     has_left_out: ClassVar[bool] = True  # factors solve exactly
+    left_out: ClassVar[None] = None  # they follow from all neighbours
+    folded_means: ClassVar[None] = None  # as in `Process`
     labels: ClassVar[None] = None
     growth: ClassVar[None] = None
     has_one_latent: ClassVar[bool] = False

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from skconvgp._protocols import FactoredSolver
 from skconvgp._tensors import int_range
 from skconvgp._typing import FloatArray
 from skconvgp.engine import (
@@ -84,12 +85,37 @@ def why_not_solved(process: Process) -> str:
 def why_not_factored(process: Process) -> str:
     """Return why there is no factor with another noise; empty if there can be."""
     solver = getattr(process.posterior, "solver", None)
-    if hasattr(solver, "product"):
+    if isinstance(solver, FactoredSolver):
         return ""
     return (
         f"{solver!r} does not give the Gram matrix back, to factor it with a smaller "
         "noise: fit with solver='cholesky'"
     )
+
+
+class AsksSolved:
+    """Left-out values by solves, which take one more sample."""
+
+    keeps_features: ClassVar[bool] = False
+    knows_units: ClassVar[bool] = True
+
+    def has_gram(self, process: Process) -> bool:
+        """Return whether a factor gives the Gram matrix back, and nothing is beside."""
+        posterior: Any = process.posterior
+        is_complete = process.basis.left_out_diag is None
+        return is_complete and isinstance(posterior.solver, FactoredSolver)
+
+    def why_no_more(self, process: Process, *, other_noise: bool) -> str:
+        """Return why one more sample cannot be added; empty if it can.
+
+        `other_noise` says whether `with_noise` is needed, too.
+        """
+        why = why_not_solved(process)
+        return why_not_factored(process) if other_noise and not why else why
+
+    def ready(self, process: Process, resources: Resources) -> Process:  # noqa: ARG002
+        """Return the process, which has all that is needed."""
+        return process
 
 
 def at_once(n_samples: int, n_functions: int) -> int:

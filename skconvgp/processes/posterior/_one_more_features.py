@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -77,6 +77,8 @@ class ScoredFeatures:
 
 class AsksFeatures:
     """Left-out values of features, which take one more sample."""
+
+    keeps_features: ClassVar[bool] = True
 
     def why_no_more(self, process: Process, *, other_noise: bool) -> str:
         """Return why one more sample cannot be added; empty if it can.

@@ -57,11 +57,11 @@ from skconvgp.processes.posterior._left_out import (
     left_out_of,
 )
 from skconvgp.processes.posterior._one_more import (
+    AsksSolved,
     Question,
     Scored,
     ask_solved,
     scored_inputs,
-    why_not_factored,
     why_not_solved,
     with_noise,
 )
@@ -206,7 +206,7 @@ class Solved:
 
 
 @dataclass(frozen=True)
-class SolvedLeftOut:
+class SolvedLeftOut(AsksSolved):
     """Left-out predictions by solves with the Gram matrix, or kept ones."""
 
     inputs: NDArray[np.intp]  # (n,), the same index for equal inputs
@@ -343,18 +343,6 @@ class SolvedLeftOut:
         else:
             loo = self.closed_form(process, inverse_diag, every)
         return replace(self, kept=(to_numpy(loo.mean), to_numpy(loo.var)))
-
-    def why_no_more(self, process: Process, *, other_noise: bool) -> str:
-        """Return why one more sample cannot be added; empty if it can.
-
-        `other_noise` says whether `with_noise` is needed, too.
-        """
-        why = why_not_solved(process)
-        return why_not_factored(process) if other_noise and not why else why
-
-    def ready(self, process: Process, resources: Resources) -> Process:  # noqa: ARG002
-        """Return the process, which has all that is needed."""
-        return process
 
     def scored(self, process: Process) -> Scored:
         """Return the samples that a new one is compared with."""
