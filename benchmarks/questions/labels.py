@@ -29,7 +29,10 @@ SVC_FOLDS, OUR_FOLDS = "cleanlab, SVC", "cleanlab, ImageClassifier in folds"
 METHODS = (OURS, SVC_FOLDS, OUR_FOLDS)
 NEEDS = {SVC_FOLDS: "cleanlab", OUR_FOLDS: "cleanlab"}
 FOLDS = 5
-SHOWN = ("precision_at_k", "n_told", "precision_told", "recall_told", "cpu_seconds")
+SHOWN = (
+    *("precision_at_k", "n_told", "precision_told", "recall_told"),
+    *("n_doubtful", "recall_listed", "cpu_seconds"),
+)
 
 
 def measure(data: str, draw: int, methods: list[str]) -> Iterator[Figures]:
@@ -45,7 +48,7 @@ def measure(data: str, draw: int, methods: list[str]) -> Iterator[Figures]:
         if doubtful is not None:
             listed = np.concatenate([told, doubtful])
             row |= {"n_doubtful": len(doubtful)}
-            row |= {"recall_listed": is_wrong[listed].sum() / is_wrong.sum()}
+            row |= {"recall_listed": float(is_wrong[listed].sum() / is_wrong.sum())}
         if method == OURS and find_spec("cleanlab"):
             row["same_as_cleanlab"] = _same(y, proba, told)
         yield row | seconds

@@ -52,6 +52,8 @@ COLUMNS = {
         "n_told": ("told", "{:.0f}"),
         "precision_told": ("wrong of these", "{:.2f}"),
         "recall_told": ("told of the wrong ones", "{:.2f}"),
+        "n_doubtful": ("worth a look", "{:.0f}"),
+        "recall_listed": ("in either list", "{:.2f}"),
         "cpu_seconds": ("seconds", "{:.3g}"),
     },
     "query": {
