@@ -90,6 +90,7 @@ def interval_ends(
     added: Tensor,
     shares: Tensor,
     ranks: Ranks,
+    deviations: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     r"""Return the ends (b, k) of the targets that conform, for b new samples.
 
@@ -97,17 +98,36 @@ def interval_ends(
     of those that conform no better is counted for new residuals between two roots of
     :math:`(a_i - b_i r)^2 = r^2 / s`. Targets are (n, k), the inputs of samples `of`
     (n,), `shares` (n,); `added` (n,) is variance of a sample beyond that of its input.
+
+    With `deviations` (k,) of outputs a score is the largest one of all outputs, and the
+    ends are those of a box: each sample is counted for the smallest box that has all
+    residuals for which it conforms no better.
     """
     scale = (augmented.var[:, of] + added).rsqrt()[:, :, None]
     residual = (targets - augmented.start[:, of]) * scale
+    if deviations is not None:
+        residual = residual / deviations
     slope = augmented.gain[:, of][:, :, None] * scale
     own = augmented.new_var.rsqrt()[:, None, None]
     tiny = torch.finfo(own.dtype).tiny
     one = residual / (own + slope).clamp(min=tiny)
     two = -residual / (own - slope).clamp(min=tiny)
-    upper = _end(torch.maximum(one, two), shares, ranks)
-    lower = -_end(-torch.minimum(one, two), shares, ranks)
+    high, low = torch.maximum(one, two), torch.minimum(one, two)
+    if deviations is not None:
+        # A large residual of another output leaves room for this one.
+        room = _largest_other(torch.maximum(high, -low))
+        high, low = torch.maximum(high, room), torch.minimum(low, -room)
+    upper, lower = _end(high, shares, ranks), -_end(-low, shares, ranks)
+    if deviations is not None:
+        upper, lower = upper * deviations, lower * deviations
     return augmented.new_mean + lower, augmented.new_mean + upper
+
+
+def _largest_other(values: Tensor) -> Tensor:
+    """Return the largest of the other values >= 0 in each row (b, n, k); 0 for none."""
+    largest, which = values.max(2, keepdim=True)
+    second = values.scatter(2, which, 0.0).amax(2, keepdim=True)
+    return largest.expand_as(values).scatter(2, which, second)
 
 
 def _end(roots: Tensor, shares: Tensor, ranks: Ranks) -> Tensor:

@@ -17,7 +17,7 @@ from skconvgp._typing import FloatArray
 from skconvgp.engine import to_tensor
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.inference import Addition, Ranks, interval_ends
-from skconvgp.questions._asked import Asked, alpha_of
+from skconvgp.questions._asked import Asked, alpha_of, check_flag
 
 __all__ = ["prediction_interval"]
 
@@ -30,7 +30,12 @@ INSTEAD = (
 
 @public
 def prediction_interval(
-    gp: Any, X: Any, level: float = 0.9, diag: ArrayLike | None = None
+    gp: Any,
+    X: Any,
+    level: float = 0.9,
+    diag: ArrayLike | None = None,
+    *,
+    joint: bool = False,
 ) -> FloatArray:
     r"""Return intervals that contain the target with a probability.
 
@@ -57,6 +62,9 @@ def prediction_interval(
         Probability, between 0 and 1; of each output by itself, if there are several.
     diag : array-like of shape (n,), default=None
         Prior variances k(x, x), needed if precomputed.
+    joint : bool, default=False
+        Whether the probability is that the targets of all outputs are in their
+        intervals, which are then longer. It changes nothing for one output.
 
     Returns
     -------
@@ -77,6 +85,10 @@ def prediction_interval(
     of a training sample, or of one of the groups. A sample of weight w stands for w
     equal ones. With features see the notes of `prediction_set`.
 
+    With `joint` the error of a sample is the largest one of its outputs, each in the
+    deviations of its own. The targets that conform are no box; the intervals are the
+    sides of a box around them, so that the guarantee holds, with some room to spare.
+
     References
     ----------
     Burnaev and Vovk, "Efficiency of conformalized ridge regression", 2014; Vovk,
@@ -95,6 +107,7 @@ def prediction_interval(
            [0.67, 0.89]])
     """
     alpha = alpha_of(level)
+    check_flag("joint", joint)
     check_is_fitted(gp)
     if not is_regressor(gp):
         raise ValueError(
@@ -102,7 +115,7 @@ def prediction_interval(
             "`prediction_set` for a classifier."
         )
     asked = Asked.of(gp, "prediction_interval", INSTEAD)
-    question = IntervalQuestion(asked, alpha)
+    question = IntervalQuestion(asked, alpha, joint=bool(joint))
     ends = np.stack(asked.ask(asked.read(X, diag), question), axis=-1)
     if question.ranks.least < 0.0:
         needed = int(np.ceil(1.0 / alpha - 1.0 - 1e-9))
@@ -119,11 +132,14 @@ def prediction_interval(
 class IntervalQuestion:
     """Which targets conform no worse than those of enough units."""
 
-    def __init__(self, asked: Asked, alpha: float) -> None:
+    def __init__(self, asked: Asked, alpha: float, *, joint: bool) -> None:
         self.targets = asked.process.model.targets[asked.scored.samples]
         self.of, self.weights = asked.of_samples, np.minimum(asked.weights, 1.0)
         self.shares = asked.shares(asked.weights)
         self.ranks = Ranks(alpha, float(self.shares.sum().round(6)))
+        self.deviations = None
+        if joint:
+            self.deviations = np.sqrt(asked.process.model.amplitude)
 
     def __call__(self, addition: Addition) -> Sequence[Tensor]:
         """Return lower and upper ends (b, k)."""
@@ -134,4 +150,8 @@ class IntervalQuestion:
         # The variance of a single observation, not of the mean of those at an input.
         single = (inputs.single + torch.zeros_like(inputs.noise))[self.of] / weights
         added = single - (inputs.noise - addition.jitter)[self.of]
-        return interval_ends(augmented, targets, self.of, added, shares, self.ranks)
+        wanted = targets, self.of, added, shares, self.ranks
+        if self.deviations is None:
+            return interval_ends(augmented, *wanted)
+        deviations = to_tensor(self.deviations, device, dtype)
+        return interval_ends(augmented, *wanted, deviations)

@@ -90,16 +90,29 @@ def label_p_values(
 
 
 def target_p_value(
-    gram, noise, targets, new_target, units, weights, *, new_noise, counted=None
+    gram,
+    noise,
+    targets,
+    new_target,
+    units,
+    weights,
+    *,
+    new_noise,
+    counted=None,
+    deviations=1.0,
 ):
-    """Return the p-value of a target of the last sample of a Gram matrix."""
-    every = np.append(targets, new_target)[:, None]
+    """Return the p-value of a target of the last sample of a Gram matrix.
+
+    Of several targets (k,) the largest error counts, in `deviations` (k,).
+    """
+    every = np.concatenate([np.ravel(targets), np.ravel(new_target)])
+    every = every.reshape(len(gram), -1)
     noises = np.append(noise, new_noise)
     units = np.append(units, max(units) + 1)
     weights = np.append(weights, 1.0)
     mean, var = all_left_out(gram, noises, every, units)
     single = var + noises * weights / np.minimum(weights, 1.0)
-    scores = np.abs(every - mean)[:, 0] / np.sqrt(single)
+    scores = (np.abs(every - mean) / deviations).max(1) / np.sqrt(single)
     shares = unit_shares(units, weights)
     if counted is not None:
         shares = shares * np.append(counted, 1.0)

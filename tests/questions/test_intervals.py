@@ -1,5 +1,7 @@
 """Intervals of targets."""
 
+import itertools
+
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
@@ -18,6 +20,7 @@ from tests.helpers.conformal import count_factors, target_p_value, units_of
 from tests.helpers.estimators import digits
 
 LEVELS = [0.3, 0.8, 0.93]
+NOISE = 0.1
 
 
 def waves(n, seed=0, noise=0.3):
@@ -102,6 +105,92 @@ def test_outputs_have_intervals_of_their_own():
     for i in range(2):
         alone = prediction_interval(gp.fit(X, both[:, i]), new)
         np.testing.assert_allclose(found[:, i], alone, rtol=1e-9)
+
+
+def joint_p_values(gp, X, Y, new, groups=None):
+    """Return a function of targets (k,) of a new sample that gives their p-value."""
+    gram = gram_matrix(gp.kernel_, np.vstack([X, new[None]]))
+    model, ones = gp._process.model, np.ones(len(X))
+    given = gram / model.mean_diag, NOISE * ones, (Y - gp.y_mean_) / gp.y_scale_
+
+    def p_value(target):
+        return target_p_value(
+            *given,
+            (target - gp.y_mean_) / gp.y_scale_,
+            units_of(X, groups),
+            ones,
+            new_noise=NOISE,
+            deviations=np.sqrt(model.amplitude),
+        )
+
+    return p_value
+
+
+@pytest.mark.parametrize("has_groups", [False, True])
+def test_a_joint_box_has_all_targets_that_refits_keep(has_groups):
+    X, y = waves(24)
+    Y = np.stack([y, 3.0 * np.exp(-y) + 0.1 * X[:, 0]], 1)
+    groups = np.arange(24) // 2 if has_groups else None
+    gp = ConvNetGPRegressor(rbf(1.0), noise_variance=NOISE)
+    gp.fit(X, Y, groups=groups)
+    new = np.array([1.3])
+    box = prediction_interval(gp, new[None], 0.8, joint=True)[0]
+    p_value = joint_p_values(gp, X, Y, new, groups)
+    around = [np.linspace(1.4 * a - 0.4 * b, 1.4 * b - 0.4 * a, 25) for a, b in box]
+    grid = np.stack(np.meshgrid(*around), -1).reshape(-1, 2)
+    kept = grid[[p_value(target) > 0.2 + 1e-9 for target in grid]]
+    assert len(kept) > 100
+    assert (box[:, 0] <= kept).all()
+    assert (kept <= box[:, 1]).all()
+    # Most of the box is kept.
+    inside = ((box[:, 0] <= grid) & (grid <= box[:, 1])).all(1)
+    assert len(kept) > 0.5 * inside.sum()
+
+
+def test_a_joint_box_is_as_small_as_it_can_be_if_one_sample_decides():
+    X, y = waves(24)
+    Y = np.stack([y, 3.0 * np.exp(-y), X[:, 0] + y], 1)
+    gp = ConvNetGPRegressor(rbf(1.0), noise_variance=NOISE).fit(X, Y)
+    new, level = np.array([1.3]), 0.95
+    box = prediction_interval(gp, new[None], level, joint=True)[0]
+    p_value = joint_p_values(gp, X, Y, new)
+    unit = gp.y_scale_ * np.sqrt(gp._process.model.amplitude)
+    # Left-out means of the new sample do not depend on its targets.
+    mean = gp.predict(new[None])[0]
+    for output, side in itertools.product(range(3), range(2)):
+        size = (box[output, side] - mean[output]) / unit[output]
+        kept = {}
+        for share in (1.0 - 1e-6, 1.0 + 1e-6):
+            others = itertools.product(abs(size) * np.linspace(-1.0, 1.0, 5), repeat=2)
+            rows = [np.insert(np.array(one), output, size) for one in others]
+            found = [p_value(mean + share * unit * row) for row in rows]
+            kept[share] = max(found) > 1.0 - level + 1e-9
+        assert list(kept.values()) == [True, False]
+
+
+def test_one_output_has_the_interval_of_its_own():
+    X, y = waves(40)
+    gp = ConvNetGPRegressor(rbf(1.0), noise_variance=NOISE).fit(X, y)
+    new = np.array([[0.4], [3.0]])
+    found = prediction_interval(gp, new, joint=True)
+    np.testing.assert_allclose(found, prediction_interval(gp, new), rtol=1e-12)
+
+
+def test_too_few_samples_have_an_infinite_joint_box():
+    X, y = waves(5)
+    gp = ConvNetGPRegressor(rbf(1.0), noise_variance=NOISE)
+    infinite = gp.fit(X, np.stack([y, y**2], 1))
+    with pytest.warns(UserWarning, match="Intervals are infinite"):
+        found = prediction_interval(infinite, X, joint=True)
+    assert np.isinf(found).all()
+
+
+@pytest.mark.parametrize("joint", [None, 1, "yes"])
+def test_joint_is_a_flag(joint):
+    X, y = waves(20)
+    gp = ConvNetGPRegressor(rbf(1.0), noise_variance=NOISE).fit(X, y)
+    with pytest.raises(ValueError, match="`joint` must be True or False"):
+        prediction_interval(gp, X, joint=joint)
 
 
 def test_a_given_matrix_has_the_intervals_of_its_kernel():
