@@ -6,6 +6,22 @@ from skconvgp.estimators._callbacks import FitTasks
 from skconvgp.estimators._classifier import GPClassifier
 from skconvgp.estimators._fitting import FitData, PlannedFit, fit_flows, outline_flows
 from skconvgp.estimators._public_fit import public_fit
+from skconvgp.estimators.settings._types import (
+    Amplitude,
+    AnyKernel,
+    AnyNumber,
+    BackendName,
+    BatchSizes,
+    Budget,
+    CacheFolder,
+    Dtype,
+    LabelLikelihood,
+    NoiseVariance,
+    ShapeOfImages,
+    SolveDtype,
+    SolverOrWord,
+    Strategy,
+)
 from skconvgp.kernels import rbf
 from skconvgp.processes import Parts
 
@@ -215,26 +231,26 @@ class KernelFlowsClassifier(GPClassifier):
 
     def __init__(
         self,
-        kernel: object = None,
+        kernel: AnyKernel = None,
         *,
         optimizer: object = None,
         objective: object = None,
-        batch_size: object = "auto",
+        batch_size: BatchSizes = "auto",
         n_batches: int = 4,
-        image_shape: object = "auto",
-        noise_variance: object = "auto",
-        amplitude: object = "profile",
-        likelihood: object = "gaussian",
-        completion: object = None,
-        observed_fraction: object = 0.2,
-        solver: object = "auto",
-        device: object = "auto",
-        backend: object = "auto",
-        dtype: object = "auto",
-        solve_dtype: object = "float64",
-        memory_budget: object = None,
+        image_shape: ShapeOfImages = "auto",
+        noise_variance: NoiseVariance = "auto",
+        amplitude: Amplitude = "profile",
+        likelihood: LabelLikelihood = "gaussian",
+        completion: Strategy = None,
+        observed_fraction: AnyNumber = 0.2,
+        solver: SolverOrWord = "auto",
+        device: str = "auto",
+        backend: BackendName = "auto",
+        dtype: Dtype = "auto",
+        solve_dtype: SolveDtype = "float64",
+        memory_budget: Budget = None,
         n_jobs: int | None = None,
-        cache_dir: object = None,
+        cache_dir: CacheFolder = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:

@@ -20,6 +20,21 @@ from skconvgp.estimators._images import (
     weights_used,
 )
 from skconvgp.estimators._public_fit import public_fit
+from skconvgp.estimators.settings._types import (
+    Amplitude,
+    BackendName,
+    Budget,
+    ClassWeight,
+    CountOrAuto,
+    Dtype,
+    Flips,
+    LabelLikelihood,
+    NoiseVariance,
+    Parts,
+    PartWeights,
+    ShapeOfImages,
+    SolveDtype,
+)
 from skconvgp.kernels import Kernel
 
 
@@ -260,21 +275,21 @@ class ImageClassifier(GPClassifier):
 
     def __init__(
         self,
-        parts: object = "auto",
+        parts: Parts = "auto",
         *,
-        part_weights: object = "auto",
-        flips: object = "auto",
-        n_landmarks: object = "auto",
-        image_shape: object = "auto",
-        noise_variance: object = "auto",
-        amplitude: object = "profile",
-        likelihood: object = "gaussian",
-        class_weight: object = None,
-        device: object = "auto",
-        backend: object = "auto",
-        dtype: object = "auto",
-        solve_dtype: object = "float64",
-        memory_budget: object = None,
+        part_weights: PartWeights = "auto",
+        flips: Flips = "auto",
+        n_landmarks: CountOrAuto = "auto",
+        image_shape: ShapeOfImages = "auto",
+        noise_variance: NoiseVariance = "auto",
+        amplitude: Amplitude = "profile",
+        likelihood: LabelLikelihood = "gaussian",
+        class_weight: ClassWeight = None,
+        device: str = "auto",
+        backend: BackendName = "auto",
+        dtype: Dtype = "auto",
+        solve_dtype: SolveDtype = "float64",
+        memory_budget: Budget = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,

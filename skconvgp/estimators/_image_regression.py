@@ -17,6 +17,19 @@ from skconvgp.estimators._images import (
 )
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._regressor import GPRegressor
+from skconvgp.estimators.settings._types import (
+    Amplitude,
+    BackendName,
+    Budget,
+    CountOrAuto,
+    Dtype,
+    Flips,
+    NoiseVariance,
+    Parts,
+    PartWeights,
+    ShapeOfImages,
+    SolveDtype,
+)
 from skconvgp.kernels import Kernel
 
 
@@ -234,20 +247,20 @@ class ImageRegressor(GPRegressor):
 
     def __init__(
         self,
-        parts: object = "auto",
+        parts: Parts = "auto",
         *,
-        part_weights: object = "auto",
-        flips: object = "auto",
-        n_landmarks: object = "auto",
-        image_shape: object = "auto",
-        noise_variance: object = "auto",
-        amplitude: object = "profile",
+        part_weights: PartWeights = "auto",
+        flips: Flips = "auto",
+        n_landmarks: CountOrAuto = "auto",
+        image_shape: ShapeOfImages = "auto",
+        noise_variance: NoiseVariance = "auto",
+        amplitude: Amplitude = "profile",
         normalize_y: bool = True,
-        device: object = "auto",
-        backend: object = "auto",
-        dtype: object = "auto",
-        solve_dtype: object = "float64",
-        memory_budget: object = None,
+        device: str = "auto",
+        backend: BackendName = "auto",
+        dtype: Dtype = "auto",
+        solve_dtype: SolveDtype = "float64",
+        memory_budget: Budget = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,

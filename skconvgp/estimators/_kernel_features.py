@@ -29,6 +29,11 @@ from skconvgp.estimators._validation import random_source, shape_of_rows
 from skconvgp.estimators.compute._resources import EstimatorResources
 from skconvgp.estimators.settings._checks import Given, as_kernel
 from skconvgp.estimators.settings._compute import Compute
+from skconvgp.estimators.settings._types import (
+    Budget,
+    Dtype,
+    ShapeOfImages,
+)
 from skconvgp.exceptions import NotFiniteError
 from skconvgp.kernels import Kernel, rbf
 from skconvgp.processes import (
@@ -163,10 +168,10 @@ class KernelFeatures(
         kernel: object = None,
         features: object = None,
         *,
-        image_shape: object = "auto",
-        device: object = "auto",
-        dtype: object = "auto",
-        memory_budget: object = None,
+        image_shape: ShapeOfImages = "auto",
+        device: str = "auto",
+        dtype: Dtype = "auto",
+        memory_budget: Budget = None,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:

@@ -9,6 +9,21 @@ from skconvgp.estimators._fitting import FitData, PlannedFit
 from skconvgp.estimators._growing import first_classes
 from skconvgp.estimators._nystrom import plan_landmark_fit
 from skconvgp.estimators._public_fit import public_fit
+from skconvgp.estimators.settings._types import (
+    Amplitude,
+    BackendName,
+    Budget,
+    CacheFolder,
+    ClassWeight,
+    Count,
+    Dtype,
+    KernelOrMatrix,
+    LabelLikelihood,
+    NoiseVariance,
+    NystromVariance,
+    ShapeOfImages,
+    SolveDtype,
+)
 
 
 class NystromCompletedGP(GPClassifier):
@@ -190,23 +205,23 @@ class NystromCompletedGP(GPClassifier):
 
     def __init__(
         self,
-        kernel: object = None,
+        kernel: KernelOrMatrix = None,
         *,
-        n_landmarks: object = 1000,
+        n_landmarks: Count = 1000,
         landmarks: object = "uniform",
-        variance: object = "dtc",
-        image_shape: object = "auto",
-        noise_variance: object = "auto",
-        amplitude: object = "profile",
-        likelihood: object = "gaussian",
-        class_weight: object = None,
-        device: object = "auto",
-        backend: object = "auto",
-        dtype: object = "auto",
-        solve_dtype: object = "float64",
-        memory_budget: object = None,
+        variance: NystromVariance = "dtc",
+        image_shape: ShapeOfImages = "auto",
+        noise_variance: NoiseVariance = "auto",
+        amplitude: Amplitude = "profile",
+        likelihood: LabelLikelihood = "gaussian",
+        class_weight: ClassWeight = None,
+        device: str = "auto",
+        backend: BackendName = "auto",
+        dtype: Dtype = "auto",
+        solve_dtype: SolveDtype = "float64",
+        memory_budget: Budget = None,
         n_jobs: int | None = None,
-        cache_dir: object = None,
+        cache_dir: CacheFolder = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:

@@ -8,6 +8,19 @@ from skconvgp.estimators._fitting import FitData, PlannedFit
 from skconvgp.estimators._nystrom import plan_landmark_fit
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._regressor import GPRegressor
+from skconvgp.estimators.settings._types import (
+    Amplitude,
+    BackendName,
+    Budget,
+    CacheFolder,
+    Count,
+    Dtype,
+    KernelOrMatrix,
+    NoiseVariance,
+    NystromVariance,
+    ShapeOfImages,
+    SolveDtype,
+)
 
 
 class NystromCompletedGPRegressor(GPRegressor):
@@ -170,22 +183,22 @@ class NystromCompletedGPRegressor(GPRegressor):
 
     def __init__(
         self,
-        kernel: object = None,
+        kernel: KernelOrMatrix = None,
         *,
-        n_landmarks: object = 1000,
+        n_landmarks: Count = 1000,
         landmarks: object = "uniform",
-        variance: object = "dtc",
-        image_shape: object = "auto",
-        noise_variance: object = "auto",
-        amplitude: object = "profile",
+        variance: NystromVariance = "dtc",
+        image_shape: ShapeOfImages = "auto",
+        noise_variance: NoiseVariance = "auto",
+        amplitude: Amplitude = "profile",
         normalize_y: bool = True,
-        device: object = "auto",
-        backend: object = "auto",
-        dtype: object = "auto",
-        solve_dtype: object = "float64",
-        memory_budget: object = None,
+        device: str = "auto",
+        backend: BackendName = "auto",
+        dtype: Dtype = "auto",
+        solve_dtype: SolveDtype = "float64",
+        memory_budget: Budget = None,
         n_jobs: int | None = None,
-        cache_dir: object = None,
+        cache_dir: CacheFolder = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:

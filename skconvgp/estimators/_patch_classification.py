@@ -1,6 +1,6 @@
 """PatchGPClassifier."""
 
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.metaestimators import available_if
@@ -22,6 +22,23 @@ from skconvgp.estimators._patches import (
     warn_of_first_batch,
 )
 from skconvgp.estimators._public_fit import public_fit
+from skconvgp.estimators.settings._types import (
+    Amplitude,
+    AnyKernel,
+    AnyLikelihood,
+    AnyNumber,
+    BackendName,
+    Budget,
+    ClassWeight,
+    Count,
+    Dtype,
+    NoiseVariance,
+    PatchOptimizer,
+    PatchVariance,
+    RateOrAuto,
+    ShapeOfImages,
+    SolveDtype,
+)
 from skconvgp.kernels import PatchKernel
 
 
@@ -271,28 +288,28 @@ class PatchGPClassifier(GPClassifier):
 
     def __init__(
         self,
-        kernel: object = None,
+        kernel: AnyKernel = None,
         *,
         n_inducing: object = "auto",
         n_locations: object = "auto",
         inducing: object = "kmeans",
-        optimizer: object = None,
-        variance: object = "auto",
-        image_shape: object = "auto",
-        noise_variance: object = "auto",
-        amplitude: object = "profile",
-        likelihood: object = "gaussian",
-        class_weight: object = None,
-        inference: object = "auto",
-        batch_size: object = 1024,
-        max_iter: object = 100,
-        learning_rate: object = "auto",
-        tol: object = 1e-3,
-        device: object = "auto",
-        backend: object = "auto",
-        dtype: object = "auto",
-        solve_dtype: object = "float64",
-        memory_budget: object = None,
+        optimizer: PatchOptimizer = None,
+        variance: PatchVariance = "auto",
+        image_shape: ShapeOfImages = "auto",
+        noise_variance: NoiseVariance = "auto",
+        amplitude: Amplitude = "profile",
+        likelihood: AnyLikelihood = "gaussian",
+        class_weight: ClassWeight = None,
+        inference: Literal["auto", "collapsed", "variational"] = "auto",
+        batch_size: Count = 1024,
+        max_iter: Count = 100,
+        learning_rate: RateOrAuto = "auto",
+        tol: AnyNumber = 1e-3,
+        device: str = "auto",
+        backend: BackendName = "auto",
+        dtype: Dtype = "auto",
+        solve_dtype: SolveDtype = "float64",
+        memory_budget: Budget = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,

@@ -17,6 +17,18 @@ from skconvgp.estimators._patches import (
 )
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._regressor import GPRegressor
+from skconvgp.estimators.settings._types import (
+    Amplitude,
+    AnyKernel,
+    BackendName,
+    Budget,
+    Dtype,
+    NoiseVariance,
+    PatchOptimizer,
+    PatchVariance,
+    ShapeOfImages,
+    SolveDtype,
+)
 from skconvgp.kernels import PatchKernel
 
 
@@ -204,22 +216,22 @@ class PatchGPRegressor(GPRegressor):
 
     def __init__(
         self,
-        kernel: object = None,
+        kernel: AnyKernel = None,
         *,
         n_inducing: object = "auto",
         n_locations: object = "auto",
         inducing: object = "kmeans",
-        optimizer: object = None,
-        variance: object = "auto",
-        image_shape: object = "auto",
-        noise_variance: object = "auto",
-        amplitude: object = "profile",
+        optimizer: PatchOptimizer = None,
+        variance: PatchVariance = "auto",
+        image_shape: ShapeOfImages = "auto",
+        noise_variance: NoiseVariance = "auto",
+        amplitude: Amplitude = "profile",
         normalize_y: bool = True,
-        device: object = "auto",
-        backend: object = "auto",
-        dtype: object = "auto",
-        solve_dtype: object = "float64",
-        memory_budget: object = None,
+        device: str = "auto",
+        backend: BackendName = "auto",
+        dtype: Dtype = "auto",
+        solve_dtype: SolveDtype = "float64",
+        memory_budget: Budget = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,

@@ -8,6 +8,22 @@ from skconvgp.estimators._fitting import FitData, PlannedFit, plan_process_fit
 from skconvgp.estimators._growing import only_with_features
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._regressor import GPRegressor
+from skconvgp.estimators.settings._types import (
+    Amplitude,
+    AnyNumber,
+    Augment,
+    BackendName,
+    Budget,
+    CacheFolder,
+    Dtype,
+    KernelOrMatrix,
+    NoiseVariance,
+    OptimizerOrWord,
+    ShapeOfImages,
+    SolveDtype,
+    SolverOrWord,
+    Strategy,
+)
 
 
 class ConvNetGPRegressor(GPRegressor):
@@ -207,25 +223,25 @@ class ConvNetGPRegressor(GPRegressor):
 
     def __init__(
         self,
-        kernel: object = None,
+        kernel: KernelOrMatrix = None,
         *,
-        optimizer: object = None,
+        optimizer: OptimizerOrWord = None,
         n_restarts_optimizer: int = 0,
-        image_shape: object = "auto",
-        augment: object = None,
-        noise_variance: object = "auto",
-        amplitude: object = "profile",
+        image_shape: ShapeOfImages = "auto",
+        augment: Augment = None,
+        noise_variance: NoiseVariance = "auto",
+        amplitude: Amplitude = "profile",
         normalize_y: bool = True,
-        completion: object = None,
-        observed_fraction: object = 0.2,
-        solver: object = "auto",
-        device: object = "auto",
-        backend: object = "auto",
-        dtype: object = "auto",
-        solve_dtype: object = "float64",
-        memory_budget: object = None,
+        completion: Strategy = None,
+        observed_fraction: AnyNumber = 0.2,
+        solver: SolverOrWord = "auto",
+        device: str = "auto",
+        backend: BackendName = "auto",
+        dtype: Dtype = "auto",
+        solve_dtype: SolveDtype = "float64",
+        memory_budget: Budget = None,
         n_jobs: int | None = None,
-        cache_dir: object = None,
+        cache_dir: CacheFolder = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:

@@ -49,6 +49,10 @@ from skconvgp.estimators.settings._search import (
     as_objective,
     require_room,
 )
+from skconvgp.estimators.settings._types import (
+    Budget,
+    ShapeOfImages,
+)
 from skconvgp.flows._batches import Batches
 from skconvgp.flows._field import PointKernel, travel
 from skconvgp.flows._warp import Flow, keeps_order
@@ -218,9 +222,9 @@ class KernelFlowsWarp(OneToOneFeatureMixin, TransformerMixin, KernelEstimator):
         field_kernel: Kernel | None = None,
         field_noise: float = 1.0,
         interpolation: str = "complete",
-        image_shape: object = "auto",
+        image_shape: ShapeOfImages = "auto",
         device: str = "auto",
-        memory_budget: object = None,
+        memory_budget: Budget = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,

@@ -9,6 +9,10 @@ from skconvgp._settings import is_number
 from skconvgp._typing import FloatArray
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators.settings._checks import Given
+from skconvgp.estimators.settings._types import (
+    Budget,
+    ShapeOfImages,
+)
 from skconvgp.image_maps import ChannelScaling, ChannelZCA
 from skconvgp.transforms._base import InvertibleTransformer, require_not_negative
 
@@ -66,9 +70,9 @@ class ChannelScaler(InvertibleTransformer):
     def __init__(
         self,
         *,
-        image_shape: object = "auto",
+        image_shape: ShapeOfImages = "auto",
         device: str = "auto",
-        memory_budget: object = None,
+        memory_budget: Budget = None,
     ) -> None:
         self.image_shape = image_shape
         self.device = device
@@ -159,9 +163,9 @@ class ChannelWhitening(InvertibleTransformer):
         offset: float | None = 0.1,
         eps: float = 1.0,
         *,
-        image_shape: object = "auto",
+        image_shape: ShapeOfImages = "auto",
         device: str = "auto",
-        memory_budget: object = None,
+        memory_budget: Budget = None,
     ) -> None:
         self.offset = offset
         self.eps = eps

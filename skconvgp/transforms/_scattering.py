@@ -13,6 +13,10 @@ from skconvgp.engine import require_memory
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._validation import CHANNELS, has_channels_last
 from skconvgp.estimators.settings._checks import Given, as_count
+from skconvgp.estimators.settings._types import (
+    Budget,
+    ShapeOfImages,
+)
 from skconvgp.image_maps import Pooling, Scattering
 from skconvgp.transforms._base import ImageTransformer
 
@@ -98,9 +102,9 @@ class ScatteringTransform(ImageTransformer):
         L: int = 8,
         order: int = 2,
         *,
-        image_shape: object = "auto",
+        image_shape: ShapeOfImages = "auto",
         device: str = "auto",
-        memory_budget: object = None,
+        memory_budget: Budget = None,
     ) -> None:
         self.J = J
         self.L = L

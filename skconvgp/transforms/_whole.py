@@ -7,6 +7,10 @@ from typing import Any, Self
 
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators.settings._checks import Given, as_count
+from skconvgp.estimators.settings._types import (
+    Budget,
+    ShapeOfImages,
+)
 from skconvgp.image_maps import Contrast, PixelZCA, Pooling
 from skconvgp.transforms._base import ImageTransformer, require_not_negative
 
@@ -65,9 +69,9 @@ class ContrastNormalization(ImageTransformer):
         self,
         eps: float = 0.01,
         *,
-        image_shape: object = "auto",
+        image_shape: ShapeOfImages = "auto",
         device: str = "auto",
-        memory_budget: object = None,
+        memory_budget: Budget = None,
     ) -> None:
         self.eps = eps
         self.image_shape = image_shape
@@ -150,9 +154,9 @@ class ZCAWhitening(ImageTransformer):
         self,
         eps: float = 0.1,
         *,
-        image_shape: object = "auto",
+        image_shape: ShapeOfImages = "auto",
         device: str = "auto",
-        memory_budget: object = None,
+        memory_budget: Budget = None,
     ) -> None:
         self.eps = eps
         self.image_shape = image_shape
@@ -223,9 +227,9 @@ class Downsample(ImageTransformer):
         self,
         factor: int = 2,
         *,
-        image_shape: object = "auto",
+        image_shape: ShapeOfImages = "auto",
         device: str = "auto",
-        memory_budget: object = None,
+        memory_budget: Budget = None,
     ) -> None:
         self.factor = factor
         self.image_shape = image_shape

@@ -33,6 +33,12 @@ from skconvgp.estimators.functions._pairs import (
 )
 from skconvgp.estimators.settings._checks import as_flag
 from skconvgp.estimators.settings._compute import Compute
+from skconvgp.estimators.settings._types import (
+    BackendName,
+    Budget,
+    Dtype,
+    ShapeOfImages,
+)
 from skconvgp.kernels import Kernel
 from skconvgp.processes import COVARIANCES
 
@@ -45,11 +51,11 @@ def gram_gradient(
     X: Any,
     Y: Any = None,
     *,
-    image_shape: object = "auto",
-    backend: object = "auto",
-    device: object = "auto",
-    dtype: object = "auto",
-    memory_budget: object = None,
+    image_shape: ShapeOfImages = "auto",
+    backend: BackendName = "auto",
+    device: str = "auto",
+    dtype: Dtype = "auto",
+    memory_budget: Budget = None,
     n_jobs: int | None = None,
     verbose: int = 0,
 ) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -157,11 +163,11 @@ def gram_vjp(
     G: Any,
     *,
     inputs: bool = True,
-    image_shape: object = "auto",
-    backend: object = "auto",
-    device: object = "auto",
-    dtype: object = "auto",
-    memory_budget: object = None,
+    image_shape: ShapeOfImages = "auto",
+    backend: BackendName = "auto",
+    device: str = "auto",
+    dtype: Dtype = "auto",
+    memory_budget: Budget = None,
     n_jobs: int | None = None,
     verbose: int = 0,
 ) -> tuple[FloatArray, FloatArray | None]:

@@ -24,6 +24,13 @@ from skconvgp.estimators.compute._steep import why_double
 from skconvgp.estimators.functions._pairs import covariances, read_pairs
 from skconvgp.estimators.settings._checks import is_auto
 from skconvgp.estimators.settings._compute import Compute
+from skconvgp.estimators.settings._types import (
+    BackendName,
+    Budget,
+    CacheFolder,
+    Dtype,
+    ShapeOfImages,
+)
 from skconvgp.kernels import Kernel
 from skconvgp.processes import COVARIANCES
 
@@ -38,13 +45,13 @@ def gram_matrix(
     Y: Any = None,
     *,
     out: NDArray[Any] | None = None,
-    image_shape: object = "auto",
-    backend: object = "auto",
-    device: object = "auto",
-    dtype: object = "auto",
-    memory_budget: object = None,
+    image_shape: ShapeOfImages = "auto",
+    backend: BackendName = "auto",
+    device: str = "auto",
+    dtype: Dtype = "auto",
+    memory_budget: Budget = None,
     n_jobs: int | None = None,
-    cache_dir: object = None,
+    cache_dir: CacheFolder = None,
     verbose: int = 0,
 ) -> NDArray[Any]:
     """Return the covariances of all pairs of samples.
@@ -160,10 +167,10 @@ def gram_diag(
     kernel: Kernel,
     X: Any,
     *,
-    image_shape: object = "auto",
-    backend: object = "auto",
-    device: object = "auto",
-    dtype: object = "auto",
+    image_shape: ShapeOfImages = "auto",
+    backend: BackendName = "auto",
+    device: str = "auto",
+    dtype: Dtype = "auto",
 ) -> FloatArray:
     """Return the prior variance k(x, x) of each sample.
 

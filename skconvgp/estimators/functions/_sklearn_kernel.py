@@ -10,11 +10,14 @@ from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
 from skconvgp.estimators.functions._gradients import gram_gradient
 from skconvgp.estimators.functions._gram import gram_diag, gram_matrix
+from skconvgp.estimators.settings._types import ShapeOfImages
 from skconvgp.kernels import Kernel
 
 
 @public
-def as_sklearn_kernel(kernel: Kernel, image_shape: object = "auto") -> "NetworkKernel":
+def as_sklearn_kernel(
+    kernel: Kernel, image_shape: ShapeOfImages = "auto"
+) -> "NetworkKernel":
     """Return a kernel that scikit-learn's own estimators take.
 
     The result is a :class:`sklearn.gaussian_process.kernels.Kernel` with gradients by
@@ -68,7 +71,7 @@ class NetworkKernel(GenericKernelMixin, SklearnKernel):
     array([0.693])
     """
 
-    def __init__(self, kernel: Kernel, image_shape: object = "auto") -> None:
+    def __init__(self, kernel: Kernel, image_shape: ShapeOfImages = "auto") -> None:
         self.kernel = kernel
         self.image_shape = image_shape
 

@@ -43,6 +43,10 @@ from skconvgp.estimators.networks._encoder_settings import (
 )
 from skconvgp.estimators.settings._checks import DTYPES
 from skconvgp.estimators.settings._compute import Compute
+from skconvgp.estimators.settings._types import (
+    Dtype,
+    ShapeOfImages,
+)
 from skconvgp.networks import Encoder
 
 
@@ -251,9 +255,9 @@ class BinaryEncoder(
         early_stopping: bool = True,
         validation_fraction: float = 0.1,
         target_type: str = "auto",
-        image_shape: object = "auto",
-        device: object = "auto",
-        dtype: object = "auto",
+        image_shape: ShapeOfImages = "auto",
+        device: str = "auto",
+        dtype: Dtype = "auto",
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:

@@ -43,6 +43,10 @@ from skconvgp.estimators.networks._network_settings import (
 from skconvgp.estimators.networks._network_training import NetworkTraining
 from skconvgp.estimators.settings._checks import is_auto
 from skconvgp.estimators.settings._compute import Compute
+from skconvgp.estimators.settings._types import (
+    Dtype,
+    ShapeOfImages,
+)
 from skconvgp.likelihoods import Calibration, Dirichlet
 
 DIRICHLET, SOFTMAX = "dirichlet", "softmax"
@@ -276,9 +280,9 @@ class BayesianNetworkClassifier(ClassifierMixin, BayesianNetwork):
         early_stopping: bool = False,
         calibrate: object = "auto",
         validation_fraction: float = 0.1,
-        image_shape: object = "auto",
-        device: object = "auto",
-        dtype: object = "auto",
+        image_shape: ShapeOfImages = "auto",
+        device: str = "auto",
+        dtype: Dtype = "auto",
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:

@@ -35,6 +35,10 @@ from skconvgp.estimators.networks._network_settings import (
 from skconvgp.estimators.networks._network_training import NetworkTraining
 from skconvgp.estimators.settings._checks import AUTO, as_flag, is_auto
 from skconvgp.estimators.settings._compute import Compute
+from skconvgp.estimators.settings._types import (
+    Dtype,
+    ShapeOfImages,
+)
 
 
 class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork):
@@ -258,10 +262,10 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
         learning_rate: object = "auto",
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
-        image_shape: object = "auto",
+        image_shape: ShapeOfImages = "auto",
         normalize_y: bool = True,
-        device: object = "auto",
-        dtype: object = "auto",
+        device: str = "auto",
+        dtype: Dtype = "auto",
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import numpy as np
 import torch
@@ -37,7 +37,8 @@ from skconvgp.networks import ACTIVATIONS, Sampling, Schedule
 
 WEIGHTS, MATCHED = "weights", "matched"
 ENSEMBLE, BOOTSTRAP, SGHMC = "ensemble", "bootstrap", "sghmc"
-EVIDENCE, AMPLITUDE = "evidence", "amplitude"
+EVIDENCE: Final = "evidence"
+AMPLITUDE = "amplitude"
 BATCH_SIZE, MAX_ITER, CALIBRATE = "batch_size", "max_iter", "calibrate"
 # Values of a chain, traced up to one a step, which are compared in halves.
 LEAST_TRACE = 4
