@@ -13,10 +13,11 @@ from torch import Tensor
 
 from skconvgp._protocols import Calibration, Familiarity
 from skconvgp._typing import FloatArray
-from skconvgp.engine import rows_to_tensor
+from skconvgp.engine import rows_to_tensor, to_numpy
 from skconvgp.estimators._doors import Training
 from skconvgp.estimators._shown import ShownSamples
 from skconvgp.estimators._warn import warn_caller
+from skconvgp.inference import restored
 from skconvgp.processes import (
     FittedProcess,
     Problem,
@@ -105,6 +106,16 @@ def calibrate(
         seen.pop("prior", None)
     familiarity = Familiarity.of(means, known, own, usual, seen, of_seen)
     return replace(calibration, familiarity=familiarity)
+
+
+def restored_means(mean: FloatArray, class_factors: FloatArray) -> FloatArray:
+    """Return left-out means (m, c) of label regression as if no class had left.
+
+    The factors (m, c) are those of `restored`.
+    """
+    off = -1.0 / (mean.shape[1] - 1)  # the target of other classes
+    scores = restored(in_double(mean - off), in_double(class_factors))
+    return to_numpy(scores) + off
 
 
 def in_double(values: FloatArray) -> Tensor:

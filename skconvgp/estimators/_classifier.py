@@ -18,7 +18,12 @@ from skconvgp._protocols import (
 )
 from skconvgp._typing import FloatArray
 from skconvgp.engine import rows_to_tensor, to_numpy
-from skconvgp.estimators._calibrating import calibrate, in_double, with_shown
+from skconvgp.estimators._calibrating import (
+    calibrate,
+    in_double,
+    restored_means,
+    with_shown,
+)
 from skconvgp.estimators._doors import Samples, read_training
 from skconvgp.estimators._fitting import FitData, PlannedFit
 from skconvgp.estimators._gp import CALIBRATION, BaseGP
@@ -41,6 +46,7 @@ from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._progress import progress_of
 from skconvgp.estimators.settings._checks import as_likelihood
 from skconvgp.estimators.settings._gp import GPSettings
+from skconvgp.likelihoods import Gaussian
 from skconvgp.processes import (
     LabelModel,
     Latent,
@@ -189,7 +195,8 @@ class GPClassifier(ClassifierMixin, BaseGP):
         nothing is fitted again. Samples with equal inputs are left out together,
         as are samples of a group, and an image with all of its versions, because copies
         would predict each other.
-        Samples of weight 0 have no predictions.
+        Of a group, scores of label regression are as if its share of a class had
+        stayed. Samples of weight 0 have no predictions.
 
         Returns
         -------
@@ -210,7 +217,9 @@ class GPClassifier(ClassifierMixin, BaseGP):
         The result has a closed form, with the amplitude and the calibration of the
         whole fit. Samples with equal inputs are left out together, as are samples of a
         group, and an image with all of its versions, because copies would predict each
-        other. Samples of weight 0 have no predictions.
+        other. Of a group, scores of label regression are as if its share of a class
+        had stayed, as a new group would find it. Samples of weight 0 have no
+        predictions.
 
         Returns
         -------
@@ -375,13 +384,16 @@ class GPClassifier(ClassifierMixin, BaseGP):
         indices : ndarray of shape (m,)
             Which samples.
         mean, var : ndarray of shape (m, k)
-            Means and variances; covariances (m, k, k) if the functions have some.
+            Means and variances; covariances (m, k, k) if the functions have some. Means
+            of label regression are as if groups had not taken classes away.
         """
         loo, model = (
             self._leave_out(is_subset_enough=is_subset_enough),
             self._process.model,
         )
         mean = loo.mean + self.latent_offset_
+        if model.class_factors is not None and isinstance(self.likelihood_, Gaussian):
+            mean = restored_means(mean, model.class_factors[loo.indices])
         if not loo.has_noise:
             return loo.indices, mean, loo.var
         noise = model.noise / np.minimum(model.left_out_weights[loo.indices], 1.0)

@@ -76,6 +76,7 @@ from skconvgp.inference._mixture import (
     WeightedSum,
     choose_mixture,
     mixed,
+    restored,
 )
 from skconvgp.inference._noise import (
     log_density,
@@ -175,6 +176,7 @@ __all__ = [
     "pathwise_coefficients",
     "posterior_mean",
     "profiled_amplitude",
+    "restored",
     "sample_gaussian",
     "score_noise",
     "select_feature_noise",

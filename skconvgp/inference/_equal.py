@@ -21,6 +21,7 @@ __all__ = ["FEWEST_INPUTS", "EqualInputs", "LeftOutBlocks", "MergedSamples"]
 # With fewer distinct inputs, a prediction of one from the others is chance: then only
 # single observations are left out, not whole inputs (docs/adr/equal-inputs.md).
 FEWEST_INPUTS = 10
+EMPTY = 1e-9  # share of the weight of a class that is a rounding error of none
 LARGE = 8  # rows of a group, whose block takes longer than those of smaller ones
 
 
@@ -211,6 +212,29 @@ class EqualInputs:
             return weights.clamp(max=1.0)
         own = self.of * n_codes + codes.to(self.of)
         return replace(self, of=_numbered(own)).removed(weights)
+
+    def class_factors(
+        self, weights: Tensor, codes: Tensor, n_classes: int
+    ) -> Tensor | None:
+        """Return how much more of each class a sample alone would leave (n_images, c).
+
+        A group takes its share of a class away: others then say less of that class.
+        The factors are what is left of the class without the sample, over what is left
+        without its group; 1 if nothing is left. None without groups.
+        """
+        if self.groups is None:
+            return None
+        n = self.n_images
+        every = weights.reshape(self.n_versions, n).sum(0)
+        own = torch.nn.functional.one_hot(codes[:n].to(self.of), n_classes)
+        own = own * every[:, None]
+        total = own.sum(0)
+        of, groups = self.of[:n], self.groups
+        of_input = torch.zeros_like(own).index_add_(0, of, own)[of]
+        of_group = torch.zeros_like(own).index_add_(0, groups, own)[groups]
+        left = total - of_group
+        is_left = left > EMPTY * total
+        return torch.where(is_left, (total - of_input) / left, 1.0)
 
     def leaving(self, values: Tensor, weights: Tensor) -> Tensor:
         """Return the parts (n, ...) of sums that leave with each left-out sample.

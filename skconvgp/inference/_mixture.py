@@ -22,7 +22,14 @@ from skconvgp.inference._evidence import mean_variance
 from skconvgp.inference._noise import LARGEST
 from skconvgp.linalg import cholesky_inverse, plain_cholesky, solve_blocks
 
-__all__ = ["LeftOutSamples", "Mixture", "WeightedSum", "choose_mixture", "mixed"]
+__all__ = [
+    "LeftOutSamples",
+    "Mixture",
+    "WeightedSum",
+    "choose_mixture",
+    "mixed",
+    "restored",
+]
 
 STRENGTH = 6.0  # of the prior of the shares: it counts as much as so many samples
 OF_DENSITY = 0.5  # factor of the log density of targets beside the log loss of labels
@@ -46,6 +53,8 @@ class LeftOutSamples:
     groups: Sequence[Tensor] | None = None
     # (n,), whether others have the class of a sample; read if there are classes.
     is_known: Tensor | None = None
+    # (n, c), factors of scores, as in `restored`; None without groups or classes.
+    class_factors: Tensor | None = None
 
     @property
     def blocks(self) -> list[Tensor]:
@@ -87,31 +96,29 @@ class LeftOutSamples:
         """Return what is minimised, but for the prior of the shares.
 
         Blocks (g, s, s) are of the inverse (K + N)^-1, and duals (n, k) are that times
-        the targets.
+        the targets. Densities are of each sample by itself: samples of a group are
+        alike, and their joint density would praise what tells groups apart.
         """
         residuals = torch.empty_like(self.targets)
-        logdet, quadratic = duals.new_zeros(()), duals.new_zeros(())
+        logs, quadratic = duals.new_zeros(()), duals.new_zeros(())
         for indices, block in zip(self.blocks, blocks, strict=True):
-            own = duals[indices]
-            if indices.shape[1] == 1:
-                error = own / block
-                logdet = logdet + block.log().sum()
-            else:
-                error, of_blocks = solve_blocks(block, own)
-                logdet = logdet + of_blocks.sum()
-            quadratic = quadratic + (own * error).sum()
+            error, variances = _left_out(block, duals[indices])
+            logs = logs + variances.log().sum()
+            quadratic = quadratic + (error.square() / variances[..., None]).sum()
             residuals = residuals.index_put((indices,), error)
         n, k = self.targets.shape
         # The amplitude that is best for these errors; with it they have size 1.
         amplitude = quadratic / (n * k)
-        density = (math.log(2.0 * math.pi) + amplitude.log() + 1.0 - logdet / n) / 2.0
+        density = (math.log(2.0 * math.pi) + amplitude.log() + 1.0 + logs / n) / 2.0
         if self.shares is None:
             return density
         scores = self.targets - residuals - self.lowest
+        if self.class_factors is not None:
+            scores = restored(scores, self.class_factors)
         if scores.shape[1] == 1:
             scores = torch.cat([torch.zeros_like(scores), scores], 1)
-        logs = torch.log_softmax(scores * (-log_temperature).exp(), 1)
-        loss = -(self.counts[:, None] * self.expected * logs).sum()
+        log_probs = torch.log_softmax(scores * (-log_temperature).exp(), 1)
+        loss = -(self.counts[:, None] * self.expected * log_probs).sum()
         return loss + OF_DENSITY * density
 
 
@@ -150,7 +157,7 @@ class WeightedSum:
         return shares
 
     def prior(self, logs: FloatArray, n: int) -> tuple[float, FloatArray]:
-        """Return the prior of the shares, for n samples or groups, and its slopes."""
+        """Return the prior of the shares, for n samples, and its slopes."""
         if len(logs) < 2:
             return 0.0, np.zeros(len(logs))
         own, strength = _softmax(logs), STRENGTH / n
@@ -168,6 +175,27 @@ class Mixture:
     value: float  # of the criterion, with the prior of the shares
     left_out: float  # of the criterion alone
     logs: FloatArray = field(repr=False)  # of the shares that are chosen
+
+
+def restored(scores: Tensor, class_factors: Tensor) -> Tensor:
+    """Return left-out scores (n, c) as they were if no group had been left out whole.
+
+    Scores are latent means above those of other classes, about the share of a class
+    among the neighbours of a sample. Without a group these have less of its class, by a
+    factor (n, c), however alike the sample is to the others: with a few groups a class
+    all left-out answers would be wrong. What is below 0 says nothing of a share.
+    """
+    return scores + (class_factors - 1.0) * scores.clamp(min=0.0)
+
+
+def _left_out(block: Tensor, duals: Tensor) -> tuple[Tensor, Tensor]:
+    """Return errors (g, s, k) of left-out blocks (g, s, s), and variances (g, s)."""
+    if block.shape[1] == 1:
+        return duals / block, 1.0 / block[:, :, 0]
+    size = block.shape[1]
+    one = torch.diag_embed(torch.ones_like(block[:, 0]))
+    solved = solve_blocks(block, torch.cat([duals, one], 2))
+    return solved[..., :-size], solved[..., -size:].diagonal(dim1=1, dim2=2)
 
 
 def mixed(grams: Sequence[Tensor], shares: FloatArray) -> Tensor:
@@ -194,7 +222,7 @@ def choose_mixture(
         search, first, jac=True, method="L-BFGS-B", bounds=bounds, options=options
     )
     logs, noise, log_temperature = search.read(found.x)
-    prior, _ = total.prior(logs, samples.n_units)
+    prior, _ = total.prior(logs, len(samples.targets))
     value, temperature = float(found.fun), math.exp(log_temperature)
     shares = total.shares(logs)
     return Mixture(shares, noise, temperature, value, value - prior, logs)
@@ -257,7 +285,7 @@ class _Search:
         by_shares = np.array([float((by_gram * one).sum()) for one in total.grams])
         by_shares += noise * self.units * by_noise
         own, chosen = _softmax(logs), total.room * by_shares[total.is_free]
-        prior, by_logs = total.prior(logs, self.samples.n_units)
+        prior, by_logs = total.prior(logs, len(self.samples.targets))
         slopes = [*(own * (chosen - own @ chosen) + by_logs)]
         if total.noise is None:
             slopes.append(by_noise * noise * unit)

@@ -91,14 +91,12 @@ def cholesky_solve(factor: Tensor, rhs: Tensor) -> Tensor:
     return back_solve(factor, half_solve(factor, rhs))
 
 
-def solve_blocks(blocks: Tensor, rhs: Tensor) -> tuple[Tensor, Tensor]:
+def solve_blocks(blocks: Tensor, rhs: Tensor) -> Tensor:
     """Return solutions (b, n, k) for positive definite matrices (b, n, n).
 
-    The second result is their log determinants (b,). Both have derivatives.
+    They have derivatives.
     """
-    factors = torch.linalg.cholesky(blocks)
-    logdets = 2.0 * factors.diagonal(dim1=1, dim2=2).log().sum(1)
-    return torch.cholesky_solve(rhs, factors), logdets
+    return torch.cholesky_solve(rhs, torch.linalg.cholesky(blocks))
 
 
 def half_solve(factor: Tensor, rhs: Tensor) -> Tensor:

@@ -87,6 +87,19 @@ class Problem:
         return to_numpy(self.inputs.removed_of_class(weights, codes))
 
     @cached_property
+    def class_factors(self) -> FloatArray | None:
+        """Factors (n_samples, c) as in `EqualInputs`; None without groups or classes.
+
+        Classes have numbers below that of the functions, or of two.
+        """
+        if self.codes is None or self.inputs.groups is None:
+            return None
+        weights, codes = rows_to_tensor(self.weights), rows_to_tensor(self.codes)
+        n_classes = max(2, len(self.scale))
+        factors = self.inputs.class_factors(weights, codes, n_classes)
+        return None if factors is None else to_numpy(factors)
+
+    @cached_property
     def informative(self) -> Self:
         """The problem of the outputs that determine a kernel, noise and amplitude."""
         informs = to_numpy(informative(rows_to_tensor(self.targets)))
@@ -167,6 +180,8 @@ class Model:
     # (k,), noise of observations beside `noise`, in deviations only; None for none.
     added_noise: FloatArray | None = None
     n_groups: int = 0  # that are left out as a whole; 0 without groups
+    # (n_samples, c), as in `EqualInputs.class_factors`; None without groups or classes.
+    class_factors: FloatArray | None = None
 
     @property
     def function_variances(self) -> FloatArray:
@@ -224,6 +239,7 @@ class Model:
             None,
             problem.n_versions,
             n_groups=problem.inputs.n_groups,
+            class_factors=problem.class_factors,
         )
         if evidence is None:
             return model

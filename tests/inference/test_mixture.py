@@ -35,14 +35,26 @@ def matrices(seed=0):
     return grams, codes
 
 
+def class_factors(codes, groups):
+    """Return what a sample alone leaves of each class, over what its group leaves."""
+    factors = np.ones((N, N_CLASSES))
+    for own in (own for of_size in groups for own in of_size):
+        for c in range(N_CLASSES):
+            left = np.sum(codes == c) - np.sum(codes[own] == c)
+            factors[own, c] = (np.sum(codes == c) - (codes[own] == c)) / left
+    return factors
+
+
 def samples_of(codes, weights=None, groups=None):
     one_hot = np.eye(N_CLASSES)[codes]
     weights = np.ones(N) if weights is None else weights
+    factors = None
     if groups is not None:
+        factors = torch.as_tensor(class_factors(codes, groups))
         groups = [torch.as_tensor(one) for one in groups]
     targets = one_hot - one_hot.mean(0)
     given = (torch.as_tensor(one) for one in (targets, weights, one_hot))
-    return LeftOutSamples(*given, groups=groups)
+    return LeftOutSamples(*given, groups=groups, class_factors=factors)
 
 
 def sum_of(grams, given=None, **settings):
@@ -58,18 +70,18 @@ def by_refits(grams, codes, shares, noise, temperature, groups=None):
     gram = sum(s * g for s, g in zip(shares, grams, strict=True))
     whole = gram + noise * np.mean(np.diag(gram)) * np.eye(N)
     groups = [np.arange(N)[:, None]] if groups is None else groups
-    means, squares, logdet = np.empty_like(targets), 0.0, 0.0
+    means, variances = np.empty_like(targets), np.empty(N)
     for own in (own for of_size in groups for own in of_size):
         others = np.setdiff1d(np.arange(N), own)
         solved = np.linalg.solve(whole[np.ix_(others, others)], whole[others][:, own])
         means[own] = solved.T @ targets[others]
         cov = whole[np.ix_(own, own)] - whole[own][:, others] @ solved
-        error = targets[own] - means[own]
-        squares += np.sum(error * np.linalg.solve(cov, error))
-        logdet += np.linalg.slogdet(cov)[1]
-    amplitude = squares / targets.size
-    density = np.log(2.0 * np.pi * amplitude) + logdet / N + 1.0
-    scores = (means - targets.min(0)) / temperature
+        variances[own] = np.diag(cov)
+    squares = (targets - means) ** 2 / variances[:, None]
+    density = np.log(2.0 * np.pi * squares.mean()) + np.mean(np.log(variances)) + 1.0
+    scores = means - targets.min(0)
+    more = class_factors(codes, groups)
+    scores = np.where(scores > 0.0, more * scores, scores) / temperature
     logs = scores - np.log(np.exp(scores).sum(1, keepdims=True))
     wrong = 1.0 / sum(len(own) for own in groups)
     expected = np.full_like(targets, wrong / (N_CLASSES - 1))
@@ -84,8 +96,7 @@ def test_the_criterion_is_that_of_refits_without_each_group(groups):
     logs, noise, temperature = np.array([0.3, -0.2, 0.1]), 0.2, 0.4
     shares = np.exp(logs) / np.exp(logs).sum()
     value, _ = search(np.array([*logs, math.log(noise), math.log(temperature)]))
-    n_units = N if groups is None else 16
-    prior = -STRENGTH / n_units * np.mean(np.log(shares))
+    prior = -STRENGTH / N * np.mean(np.log(shares))
     expected = by_refits(grams, codes, shares, noise, temperature, groups)
     assert value - prior == pytest.approx(expected, rel=1e-10)
 

@@ -302,6 +302,25 @@ def test_groups_and_equal_images_leave_together():
     assert members == [[0], [1], [2, 3, 4], [5, 6]]
     assert samples.is_known.tolist() == [True, True, *[False] * 5]
     assert samples.counts.tolist() == pytest.approx([2 / 3, 1 / 3, *[0.0] * 5])
+    # Class 0: the pair, which is one input, leaves one of three, as without groups.
+    factors = samples.class_factors.numpy()
+    np.testing.assert_allclose(factors, np.ones((7, 3)))
+
+
+def test_a_group_takes_its_share_of_a_class():
+    codes = np.array([0, 0, 0, 0, 1, 1, 1, 2, 2])
+    groups = np.array([0, 0, 0, 1, 0, 2, 3, 4, 5])
+    weights = np.array([1.0, 2.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.5, 0.5])
+    rows = np.random.default_rng(0).normal(size=(9, 4))
+    targets = np.eye(3)[codes]
+    problem = Problem(rows, targets, weights, np.ones(3), codes, groups=groups)
+    # Without group 0 one of five is left of class 0, and two of three of class 1.
+    expected = np.ones((9, 3))
+    expected[[0, 1, 2, 4], 0] = [4.0, 3.0, 4.0, 5.0]
+    expected[[0, 1, 2, 4], 1] = [1.5, 1.5, 1.5, 1.0]
+    np.testing.assert_allclose(problem.class_factors, expected)
+    assert replace(problem, groups=np.arange(9)).class_factors is None
+    assert replace(problem, codes=None).class_factors is None
 
 
 def test_memory_is_asked_for_before_the_work():

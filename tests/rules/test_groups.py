@@ -213,6 +213,60 @@ def test_wrong_groups_are_refused_before_work(case):
         assert not hasattr(new, "n_features_in_")
 
 
+def few_groups(seed, n_groups, size):
+    """Return vectors of groups of one class each, which differ more than classes."""
+    labels = np.arange(n_groups) % 5
+    centres = 0.5 * np.random.default_rng(99).normal(size=(5, 20))
+    rng = np.random.default_rng(seed)
+    groups = np.repeat(np.arange(n_groups), size)
+    own = centres[labels] + rng.normal(size=(n_groups, 20))
+    rows = own[groups] + 0.5 * rng.normal(size=(len(groups), 20))
+    return rows, labels[groups], groups
+
+
+def test_left_out_answers_of_few_groups_are_those_of_new_groups():
+    told, new, losses = [], [], []
+    for seed in range(4):
+        X, y, groups = few_groups(seed, 15, 7)
+        X_test, y_test, _ = few_groups(100 + seed, 200, 3)
+        gp = sk.ConvNetGPClassifier(rbf(6.0)).fit(X, y, groups=groups)
+        told.append(np.mean(gp.loo_predict() == y))
+        new.append(gp.score(X_test, y_test))
+        y_prob = gp.predict_proba(X_test)
+        losses.append(-np.log(y_prob[np.arange(len(y_test)), y_test]).mean())
+    # Uniform probabilities have a log loss of 1.61.
+    assert np.mean(new) > 0.4
+    assert np.mean(told) == pytest.approx(np.mean(new), abs=0.12)
+    assert np.mean(losses) < 1.45
+
+
+CALIBRATED = [
+    case
+    for case in EXACT
+    if hasattr(case.estimator, "loo_predict_proba") and "optimizer=" not in case.name
+]
+
+
+@every(CALIBRATED)
+def test_scores_of_groups_are_restored(case):
+    X, y, _ = with_copies(case)
+    gp = fixed(case).fit(X, y, groups=GROUPS)
+    found = gp._process.leave_out(gp._resources())
+    kept = gp._training.kept
+    X, y, merged = X[kept], y[kept], MERGED[kept]
+    codes = np.searchsorted(gp.classes_, y)
+    one_hot = np.eye(len(gp.classes_))[codes]
+    off, total = -1.0 / (one_hot.shape[1] - 1), one_hot.sum(0)
+    flat = X.reshape(len(X), -1)
+    alone = (flat[:, None] == flat).all(2) @ one_hot
+    whole = (merged[:, None] == merged) @ one_hot
+    with np.errstate(divide="ignore"):
+        factors = np.where(total > whole, (total - alone) / (total - whole), 1.0)
+    scores = found.mean + gp.latent_offset_ - off
+    restored = np.where(scores > 0.0, factors[found.indices] * scores, scores) + off
+    np.testing.assert_allclose(gp._left_out()[1], restored, rtol=1e-12, atol=1e-12)
+
+
 GROWING = [case for case in KNOWING if hasattr(case.estimator, "partial_fit")]
 
 

@@ -40,7 +40,11 @@ def left_out_samples(problem: Problem, run: Run) -> LeftOutSamples:
             own = sums.index_add_(0, of, own)[of]
         others = (totals[label] - own.gather(1, label))[:, 0]
         is_known = others > ROUNDING * totals[label][:, 0]
-    return LeftOutSamples(merged.targets, merged.weights, shares, groups, is_known)
+    found = LeftOutSamples(merged.targets, merged.weights, shares, groups, is_known)
+    factors = problem.class_factors
+    if factors is None:
+        return found
+    return replace(found, class_factors=rows_to_tensor(factors).to(w)[inputs.first()])
 
 
 def _by_size(of: Tensor) -> list[Tensor]:

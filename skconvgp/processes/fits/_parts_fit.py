@@ -174,7 +174,7 @@ class PartsFit:
     ) -> Fitted:
         start, n = clock(run.config.device), len(problem.rows)
         run.progress.expect(*self._stages(n, route))
-        built, weights, mirror = self.chosen(problem, resources, run)
+        built, weights, mirror, settings = self.chosen(problem, resources, run)
         report = tell_parts(self.choices, weights, run, is_mirrored=mirror)
         if built is None:
             run.progress.expect(*self._stages_of(weights, n, route, mirror=mirror))
@@ -200,7 +200,7 @@ class PartsFit:
             problem,
             basis if route.is_single else basis.with_gram(gram),
             run,
-            settings=self.settings,
+            settings=settings,
             route=route,
             keeps_left_out=self.keeps_left_out,
             gram_seconds=clock(run.config.device) - start,
@@ -260,14 +260,15 @@ class PartsFit:
 
     def chosen(
         self, problem: Problem, resources: Resources, run: Run
-    ) -> tuple[Built | None, FloatArray, bool]:
-        """Return parts, weights of all, and whether mirror images are averaged over.
+    ) -> tuple[Built | None, FloatArray, bool, Settings]:
+        """Return parts, weights of all, whether mirror images are averaged over, noise.
 
         The parts are those in use, of all images, if all images have chosen them, and
-        otherwise None.
+        otherwise None. The noise is chosen with the weights if classes have groups: the
+        density of targets alone lacks what a group takes away of its class.
         """
         if not self._is_choosing:
-            return None, self.shares, self.mirrors[0]
+            return None, self.shares, self.mirrors[0], self.settings
         indices = judged_images(problem, resources)
         # Parts of a given share of 0 are not built.
         used = np.flatnonzero(self.shares != 0.0)
@@ -279,17 +280,20 @@ class PartsFit:
         sums = [self._sum(one, used, to_numpy(first), run) for one in candidates]
         found = [choose_mixture(one, samples) for one in sums]
         values = [
-            one.value - FOR_MIRRORS / samples.n_units * built.is_mirrored
+            one.value - FOR_MIRRORS / len(first) * built.is_mirrored
             for one, built in zip(found, candidates, strict=True)
         ]
         best = int(np.argmin(values))
-        chosen = without_idle(sums[best], samples, found[best], choices).shares
+        mixture = without_idle(sums[best], samples, found[best], choices)
+        chosen, settings = mixture.shares, self.settings
+        if settings.noise == "loo" and samples.class_factors is not None:
+            settings = replace(settings, noise=mixture.noise)
         weights, mirror = np.zeros(len(self.choices)), candidates[best].is_mirrored
         weights[used] = chosen
         # Views and patches are of mirror images, too: without these all is built anew.
         is_whole = len(indices) == len(problem.rows) and mirror == self.mirrors[-1]
         built = candidates[best].take(np.flatnonzero(chosen)) if is_whole else None
-        return built, weights, mirror
+        return built, weights, mirror, settings
 
     def _sum(
         self, built: Built, used: NDArray[np.intp], first: NDArray[np.intp], run: Run

@@ -112,7 +112,7 @@ class LandmarkFit:
     ) -> Fitted:
         start, n = clock(run.config.device), len(problem.rows)
         run.progress.expect(*self._stages(n))
-        weights, is_mirrored = self.whole.chosen(problem, resources, run)[1:]
+        weights, is_mirrored = self.whole.chosen(problem, resources, run)[1:3]
         choices = self.whole.choices
         report = tell_parts(choices, weights, run, is_mirrored=is_mirrored)
         marks = draw_landmarks(problem, self.n_landmarks, resources)

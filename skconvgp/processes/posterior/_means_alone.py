@@ -144,6 +144,7 @@ def for_prediction(process: Any, variance: float | None) -> Process:
             left_out_weights=none,
             class_left_out=none,
             n_groups=0,
+            class_factors=None,
         ),
         basis,
         MeansAlone(variance),
