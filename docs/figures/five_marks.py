@@ -1,8 +1,8 @@
 """Draw five classifiers of few images: their accuracy and their processor seconds.
 
 Run as ``python docs/figures/five_marks.py <target>``; the README shows
-docs/_static/five_marks.png. Reads benchmarks/results/small_data.json. Of an SVG there
-is one for dark pages too.
+docs/_static/five_marks.png. Reads benchmarks/results/small_data.json. As SVG each
+panel is a picture, which phones show below each other, with one for dark pages.
 """
 
 import sys
@@ -14,14 +14,14 @@ import matplotlib.pyplot as plt
 from small_data_table import DATA, RESULTS, averages
 from speed_table import read_record
 
-PANELS = [("mnist", 1000), ("cifar10", 1000)]
+PANELS = [("mnist", 500), ("cifar10", 500)]
 TICKS = [1, 10, 100, 1000]
 # Name and place of the label: to the left, the right or below; ours have a colour.
 MARKS = {
     "ImageClassifier": ("ImageClassifier", "left", "#d94801", "*"),
     "PatchGPClassifier": ("PatchGPClassifier", "left", "#4292c6", "s"),
     "scattering, whitening, SVC": ("SVC on whitened\nscattering", "left", "", "D"),
-    "CNN, ten times the seconds": ("CNN, given ten\ntimes as long", "below", "", "o"),
+    "CNN, ten times the seconds": ("trained CNN", "below", "", "o"),
     "SVC": ("SVC on pixels", "right", "", "v"),
 }
 OFFSETS = {"left": (-9, 0), "right": (9, 0), "below": (0, -9)}
@@ -35,14 +35,18 @@ DARK = {"ink": "#e6e6e6", "grid": "#3a3f44", "other": "#b0b0b0"}
 
 
 def main(target: Path) -> None:
-    """Draw for light pages, and in SVG for dark ones."""
-    save(target, LIGHT)
-    if target.suffix == ".svg":
-        save(target.with_stem(f"{target.stem}_dark"), DARK)
+    """Draw both panels side by side, or as SVG each for light and for dark pages."""
+    if target.suffix != ".svg":
+        save(target, PANELS, LIGHT)
+        return
+    for panel in PANELS:
+        name = f"{target.stem}_{panel[0]}"
+        save(target.with_stem(name), [panel], LIGHT)
+        save(target.with_stem(f"{name}_dark"), [panel], DARK)
 
 
-def save(target: Path, colors: dict[str, str]) -> None:
-    """Draw and save both panels; an SVG has no background."""
+def save(target: Path, panels: list[tuple[str, int]], colors: dict[str, str]) -> None:
+    """Draw and save panels; an SVG has no background."""
     record = read_record(RESULTS)
     rows = record["few_images"] if record else []
     mpl.rcParams.update({"svg.hashsalt": "skconvgp", "font.family": "DejaVu Sans"})
@@ -50,12 +54,14 @@ def save(target: Path, colors: dict[str, str]) -> None:
         dict.fromkeys(("text.color", "axes.labelcolor"), colors["ink"])
         | dict.fromkeys(("xtick.color", "ytick.color"), colors["ink"])
     )
-    figure, panels = plt.subplots(1, len(PANELS), figsize=(8.4, 3.5))
-    for axes, (data, n_train) in zip(panels, PANELS, strict=True):
+    size = 4.2 * len(panels), 3.5
+    figure, every = plt.subplots(1, len(panels), figsize=size, squeeze=False)
+    for axes, (data, n_train) in zip(every[0], panels, strict=True):
         draw(axes, averages(rows, data, n_train), colors)
         axes.set_title(f"{DATA[data]}, {n_train} training images", fontsize=11)
         axes.set_xlabel("processor seconds")
-    panels[0].set_ylabel("accuracy in percent")
+        if data == panels[0][0]:
+            axes.set_ylabel("accuracy in percent")
     figure.tight_layout(w_pad=2.5)
     settings: dict[str, Any] = {"dpi": 200}
     if target.suffix == ".svg":
@@ -86,7 +92,7 @@ def draw(axes: Any, found: dict[str, Any], colors: dict[str, str]) -> None:
             **ALIGNED[side],
         )
     axes.set_xscale("log")
-    axes.set_xlim(0.03, 3000)
+    axes.set_xlim(0.015, 2000)
     axes.set_xticks(TICKS, labels=[f"{tick:g}" for tick in TICKS])
     axes.set_xticks([], minor=True)
     axes.margins(y=0.17)

@@ -35,6 +35,7 @@ NAMES = {
     "logistic regression": "Logistic regression",
     "gradient boosting": "Gradient boosting",
 }
+SHOWN, OVERVIEW = ("mnist", "cifar10"), 500  # sets and images of the overview
 FIRST = 2000  # test images on which all models are compared
 # "peak_bytes" is a number, but not on each system.
 NO_NUMBERS = {"data", "model", "day", "first", "processor", "peak_bytes"}
@@ -54,6 +55,8 @@ HEADER = [
 def main(target: Path) -> None:
     """Write the tables."""
     target.write_text(tables(read_record(RESULTS)))
+    short = target.with_name("small_data_short.rst.inc")
+    short.write_text(overview(read_record(RESULTS)))
     target.with_name("gem_table.rst.inc").write_text(of_fifty(read_record(OF_FIFTY)))
 
 
@@ -83,6 +86,22 @@ def tables(record: Any) -> str:
         here = [r for r in rows if (r["data"], r["n_train"]) == (data, n_train)]
         parts += [*list_table(head, table), "", measured_on(here), ""]
     return "\n".join(parts)
+
+
+def overview(record: Any) -> str:
+    """Return one table of a thousand images of each kind."""
+    rows = record["few_images"] if record else []
+    found = [averages(rows, data, OVERVIEW) for data in SHOWN]
+    if not all(found):
+        return MISSING
+    order = [model for model in found[0] if model in found[1]]
+    table = [["", *(DATA[data] for data in SHOWN)]]
+    table += [
+        [NAMES.get(model, model), *(short(means[model]) for means in found)]
+        for model in order
+    ]
+    title = f"{OVERVIEW} training images: accuracy, log loss, seconds of the fit"
+    return "\n".join([*list_table(title, table), ""])
 
 
 def measured_on(rows: list[Any]) -> str:
