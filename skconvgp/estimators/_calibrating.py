@@ -115,7 +115,8 @@ def restored_means(mean: FloatArray, class_factors: FloatArray) -> FloatArray:
     """
     off = -1.0 / (mean.shape[1] - 1)  # the target of other classes
     scores = restored(in_double(mean - off), in_double(class_factors))
-    return to_numpy(scores) + off
+    restored_to: FloatArray = to_numpy(scores) + off
+    return restored_to
 
 
 def in_double(values: FloatArray) -> Tensor:

@@ -387,10 +387,8 @@ class GPClassifier(ClassifierMixin, BaseGP):
             Means and variances; covariances (m, k, k) if the functions have some. Means
             of label regression are as if groups had not taken classes away.
         """
-        loo, model = (
-            self._leave_out(is_subset_enough=is_subset_enough),
-            self._process.model,
-        )
+        loo = self._leave_out(is_subset_enough=is_subset_enough)
+        model = self._process.model
         mean = loo.mean + self.latent_offset_
         if model.class_factors is not None and isinstance(self.likelihood_, Gaussian):
             mean = restored_means(mean, model.class_factors[loo.indices])
