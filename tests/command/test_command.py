@@ -86,6 +86,8 @@ def test_a_page_shows_what_is_wrong_in_a_folder(folder, tmp_path, capsys):
     page = Page(text)
     assert "script" not in page.tags
     assert "Likely wrong labels: 1" in page.text
+    headings = ("Likely wrong labels", "Worth a look", "Near copies")
+    assert sorted(headings, key=page.text.index) == list(headings)
     assert "Near copies: 1" in page.text
     assert page.text.count("copy'.png") == 3  # wrong, a copy, the clearest
     assert f"20 {SCRIPT}.png" in page.text

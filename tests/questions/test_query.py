@@ -1,5 +1,7 @@
 """Which samples to label next, against refits with each candidate."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -16,6 +18,7 @@ from skconvgp import (
     gram_matrix,
 )
 from skconvgp.completion import RandomFeatures
+from skconvgp.inference import CovarianceUpdate
 from skconvgp.kernels import PatchKernel, rbf
 from skconvgp.questions import _query, query
 from skconvgp.solvers import ConjugateGradient
@@ -291,6 +294,17 @@ def test_probabilities_come_from_the_covariances_of_the_pool(monkeypatch):
             patched.setattr(type(gp), "predict_proba", None)
             query(gp, pool, 3)
         np.testing.assert_allclose(told[-1], expected, rtol=1e-9)
+
+
+def test_variances_that_are_wrong_by_more_than_rounding_are_told(monkeypatch):
+    gp = ConvNetGPClassifier(rbf(1.0), noise_variance=NOISE).fit(X, Y)
+    gp.calibration_ = replace(gp.calibration_, spread=0.5)
+    clipped = 0.1 * torch.ones(30, dtype=torch.float64), 1e-3
+    monkeypatch.setattr(CovarianceUpdate, "variance", lambda *_: clipped)
+    with pytest.warns(UserWarning, match="Posterior variances down to"):
+        query(gp, POOL, 3)
+    # Of choices by variance alone none is read.
+    query(gp, POOL, 3, "variance")
 
 
 @pytest.mark.parametrize("n", [0, 31, 2.0, True, "5", None])
