@@ -8,6 +8,7 @@ import torch
 
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.image_maps import ScatteredFit, Scatterer, Scattering
+from skconvgp.inference import LeftOutSamples, WeightedSum, choose_mixture
 from skconvgp.kernels import PatchKernel, convnet, rbf
 from skconvgp.processes import (
     KernelBasis,
@@ -21,7 +22,7 @@ from skconvgp.processes import (
 )
 from skconvgp.processes.basis import _inducing_sum
 from skconvgp.processes.basis._sight import Sight
-from skconvgp.processes.fits._part_weights import left_out_samples
+from skconvgp.processes.fits._part_weights import left_out_samples, without_idle
 from skconvgp.processes.fits._parts_fit import judged_images
 from tests.helpers.estimators import digits
 from tests.helpers.processes import RESOURCES, PlainResources
@@ -87,6 +88,23 @@ def test_a_part_that_says_what_another_says_is_dropped_if_it_is_dearer():
     dear = tuple(replace(CHOICES[1], cost=cost) for cost in (1.0, 2.0))
     _, report = fitted(images, targets_of(0), choices=dear)
     assert report["part_weights"] == (1.0, 0.0)
+
+
+def test_a_dear_part_stays_in_a_fit_to_many_images():
+    rng, codes = np.random.default_rng(0), np.arange(60) % 4
+    seen = [codes % 2, codes // 2] + 0.35 * rng.normal(size=(2, 60))
+    grams = [torch.as_tensor(np.exp(-np.square(x[:, None] - x))) for x in seen]
+    one_hot = np.eye(4)[codes]
+    given = (one_hot - one_hot.mean(0), np.ones(60), one_hot)
+    samples = LeftOutSamples(*map(torch.as_tensor, given))
+    total = WeightedSum(grams, np.full(2, np.nan), np.ones(2))
+    found = choose_mixture(total, samples)
+    choices = [PartChoice(rbf(), cost=0.0), PartChoice(rbf(), cost=300.0)]
+    few, many = (without_idle(total, samples, found, choices, n) for n in (60, 600))
+    # The criterion rises by .72 without it: between 300 times .003 and a tenth of that.
+    assert few.left_out - found.left_out == pytest.approx(0.719, abs=0.01)
+    assert few.shares[1] == 0.0
+    assert many.shares[1] > 0.4
 
 
 def test_a_part_of_no_weight_is_dropped():

@@ -17,7 +17,9 @@ from skconvgp.processes.fits._part_choice import PartChoice, cost_of
 
 # Share of a part that is kept; as a share of equal shares, if there are many parts.
 LEAST_SHARE, LEAST_OF_EQUAL = 0.02, 0.5
-# How much worse the criterion may be for a millisecond less of a new image.
+# How much worse the criterion may be for a millisecond less of a new image. Of fits to
+# more images than judge it is less, in proportion: parts gain from images, and some
+# more than the criterion of fewer of them knows.
 PRICE = 3e-3
 
 
@@ -62,12 +64,14 @@ def without_idle(
     samples: LeftOutSamples,
     found: Mixture,
     choices: Sequence[PartChoice],
+    n_images: int,
 ) -> Mixture:
-    """Return a mixture without the parts that add little.
+    """Return a mixture without the parts that add little to a fit of so many images.
 
     Parts of a small share go first. Then the dearest parts are tried: a part goes if
     the criterion rises by less than its price, once the other parts are chosen anew.
     """
+    price = PRICE * min(1.0, len(samples.targets) / n_images)
     kept: list[int] = np.flatnonzero(found.shares).tolist()
     n_free = int(total.is_free.sum())
     least = total.room * min(LEAST_SHARE, LEAST_OF_EQUAL / max(n_free, 1))
@@ -82,7 +86,7 @@ def without_idle(
             continue
         saved = cost_of(choices, kept) - cost_of(choices, fewer)
         tried = _of_some(total, samples, found, fewer)
-        if tried.left_out - found.left_out < PRICE * saved:
+        if tried.left_out - found.left_out < price * saved:
             kept, found = fewer, tried
     return found
 

@@ -284,14 +284,15 @@ class PartsFit:
             for one, built in zip(found, candidates, strict=True)
         ]
         best = int(np.argmin(values))
-        mixture = without_idle(sums[best], samples, found[best], choices)
+        n = len(problem.rows)
+        mixture = without_idle(sums[best], samples, found[best], choices, n)
         chosen, settings = mixture.shares, self.settings
         if settings.noise == "loo" and samples.class_factors is not None:
             settings = replace(settings, noise=mixture.noise)
         weights, mirror = np.zeros(len(self.choices)), candidates[best].is_mirrored
         weights[used] = chosen
         # Views and patches are of mirror images, too: without these all is built anew.
-        is_whole = len(indices) == len(problem.rows) and mirror == self.mirrors[-1]
+        is_whole = len(indices) == n and mirror == self.mirrors[-1]
         built = candidates[best].take(np.flatnonzero(chosen)) if is_whole else None
         return built, weights, mirror, settings
 
