@@ -71,7 +71,8 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"/plot_" if IS_WHOLE else changed_examples(),
-    "within_subsection_order": "ExampleTitleSortKey",
+    "copyfile_regex": r"index\.rst",  # sections, and their order
+    "minigallery_sort_order": "site_files.place_in_gallery",
     "backreferences_dir": "gen_modules",
     "doc_module": ("skconvgp",),
     "reference_url": {"skconvgp": None},

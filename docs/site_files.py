@@ -1,7 +1,8 @@
-"""What sites have beside their pages: descriptions, llms.txt, a sitemap.
+"""What sites have beside their pages: descriptions, llms.txt, a sitemap, a gallery.
 
 Search engines, programs that answer questions, and messages with a link read them.
-Addresses are stated only if there are any.
+Addresses are stated only if there are any. The gallery has the sections and the order
+of examples/index.rst.
 """
 
 import re
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent
+GALLERY = FOLDER.parent / "examples" / "index.rst"
 INDICES = ("user_guide/index", "reference", "project")
 PICTURE = "_static/five_marks.png"
 LONGEST = 160  # characters of a description
@@ -82,6 +84,28 @@ def tags_of(title: str, description: str, address: str) -> str:
     return f'<meta name="description" content="{escape(description)}" />\n{properties}'
 
 
+def with_pictures(text: str) -> str:
+    """Add a picture of each page below the menu of its section of the gallery."""
+    menu = r"\.\. toctree::\n   :hidden:\n\n((?:   plot_\w+\n)+)"
+
+    def pictures(found: re.Match[str]) -> str:
+        files = re.sub(r"(plot_\w+)", r"../examples/\1.py", found[1])
+        return f"{found[0]}\n.. minigallery::\n\n{files}"
+
+    return re.sub(menu, pictures, text)
+
+
+def place_in_gallery(path: str) -> int:
+    """Return where the gallery has a page: the key by which pictures are sorted."""
+    return GALLERY.read_text(encoding="utf-8").find(f"   {Path(path).stem}\n")
+
+
+def read_gallery(_app, docname, content):
+    """Add the pictures to the first page of the gallery."""
+    if docname == "auto_examples/index":
+        content[0] = with_pictures(content[0])
+
+
 def add_tags(app, pagename, _template, context, doctree):
     """Describe a page in its head."""
     if doctree is not None:
@@ -103,7 +127,8 @@ def write_files(app, exception):
 
 
 def setup(app):
-    """Connect both."""
+    """Connect all."""
+    app.connect("source-read", read_gallery)
     app.connect("html-page-context", add_tags)
     app.connect("build-finished", write_files)
     return {"parallel_read_safe": True}

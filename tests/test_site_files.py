@@ -49,6 +49,18 @@ def test_lists_and_menus_have_the_same_pages(site_files):
         assert listed == re.findall(r"^   ([a-z_/]+)$", text, flags=re.M)
 
 
+def test_the_gallery_has_each_example_once_in_a_section(site_files):
+    text = site_files.GALLERY.read_text(encoding="utf-8")
+    listed = re.findall(r"^   (plot_\w+)$", text, flags=re.M)
+    examples = [path.stem for path in site_files.GALLERY.parent.glob("*.py")]
+    assert sorted(listed) == sorted(examples)
+    assert sorted(examples, key=site_files.place_in_gallery) == listed
+    pictures = re.findall(
+        r"^   ../examples/(\w+).py$", site_files.with_pictures(text), re.M
+    )
+    assert pictures == listed
+
+
 def test_programs_find_a_line_for_each_page(site_files):
     text = site_files.llms_text(SITE)
     assert text.startswith("# skconvgp\n\n> ")
