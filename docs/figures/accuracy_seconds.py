@@ -1,10 +1,12 @@
 """Draw the accuracy of classifiers of few images against their processor seconds.
 
 Run as ``python docs/figures/accuracy_seconds.py <target>``; reads
-benchmarks/results/small_data.json.
+benchmarks/results/small_data.json. Phones show a second picture, whose panels are below
+each other.
 """
 
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -43,15 +45,33 @@ def main(target: Path) -> None:
     measured = places([row for row in rows if row["model"] == "ImageClassifier"])
     shown = [place for place in PANELS if place in measured] or PANELS
     mpl.rcParams.update({"svg.hashsalt": "skconvgp", "font.family": "DejaVu Sans"})
-    figure, panels = plt.subplots(1, len(shown), figsize=(11.0, 4.6), squeeze=False)
-    for axes, (data, n_train) in zip(panels[0], shown, strict=True):
+    save(target, rows, [shown], size=(11.0, 4.6), share=0.2)
+    below = [[panel] for panel in shown]
+    size = (4.2, 2.6 + 3.1 * len(below))
+    save(
+        target.with_stem(f"{target.stem}_phone"), rows, below, size, share=2.6 / size[1]
+    )
+
+
+def save(
+    target: Path,
+    rows: list[Any],
+    grid: list[list[tuple[str, int]]],
+    size: tuple[float, float],
+    share: float,
+) -> None:
+    """Draw and save a grid of panels, with a legend in a share of the height."""
+    n_rows, n_columns = len(grid), len(grid[0])
+    figure, panels = plt.subplots(n_rows, n_columns, figsize=size, squeeze=False)
+    for axes, (data, n_train) in zip(panels.flat, chain(*grid), strict=True):
         draw(axes, averages(rows, data, n_train))
         axes.set_title(f"{DATA[data]}, {n_train} images", fontsize=11)
         axes.set_xlabel("processor seconds")
-    panels[0, 0].set_ylabel("accuracy in percent")
+    for axes in panels[:, 0]:
+        axes.set_ylabel("accuracy in percent")
     marks = {
         name: mark
-        for axes in panels[0]
+        for axes in panels.flat
         for mark, name in zip(*axes.get_legend_handles_labels(), strict=True)
     }
     order = [NAMES.get(name, name) for name in STYLES if NAMES.get(name, name) in marks]
@@ -59,11 +79,11 @@ def main(target: Path) -> None:
         [marks[name] for name in order],
         order,
         loc="lower center",
-        ncols=4,
+        ncols=4 if n_columns > 1 else 1,
         frameon=False,
         fontsize=9,
     )
-    figure.tight_layout(rect=(0, 0.2, 1, 1))
+    figure.tight_layout(rect=(0, share, 1, 1))
     dates = {"metadata": {"Date": None}} if target.suffix == ".svg" else {"dpi": 110}
     figure.savefig(target, **dates)
     plt.close(figure)
