@@ -1,7 +1,7 @@
 """Type aliases; nothing executable."""
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +9,8 @@ from torch import Tensor
 
 FloatArray: TypeAlias = NDArray[np.float64]
 ImageShape: TypeAlias = tuple[int, int, int]
+# Samples (n, d): an array, or a tensor on a device.
+Rows: TypeAlias = NDArray[Any] | Tensor
 MapShape: TypeAlias = tuple[int, int]
 Bounds: TypeAlias = tuple[float, float] | str
 

@@ -28,6 +28,14 @@ from skconvgp.engine._devices import (
     wait_for,
 )
 from skconvgp.engine._evaluate import KernelOracle
+from skconvgp.engine._held import (
+    has_room,
+    held,
+    join_rows,
+    keep_held,
+    place,
+    place_rows,
+)
 from skconvgp.engine._host_values import host_values
 from skconvgp.engine._local import (
     kernel_neighborhoods,
@@ -84,13 +92,19 @@ __all__ = [
     "full_precision",
     "gibibytes",
     "gpu_memory",
+    "has_room",
+    "held",
     "host_values",
+    "join_rows",
+    "keep_held",
     "kernel_neighborhoods",
     "kernel_shape",
     "matrix_neighborhoods",
     "measure_tiles",
     "nearest",
     "on_device",
+    "place",
+    "place_rows",
     "plan_pullback",
     "plan_tiles",
     "pool_images",

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from skconvgp._parts import Part
 from skconvgp._tensors import int_range, native
-from skconvgp._typing import ImageShape
+from skconvgp._typing import ImageShape, Rows
 from skconvgp.engine._transfer import to_device, to_host
 from skconvgp.kernels import Kernel
 
@@ -34,8 +34,10 @@ State = TypeVar("State")
 REDUCED_AT_ONCE, ROUNDING = 16, 1e-9
 
 
-def rows_to_tensor(rows: NDArray[Any]) -> Tensor:
+def rows_to_tensor(rows: Rows) -> Tensor:
     """Return validated rows as a tensor, which shares their memory if it may."""
+    if isinstance(rows, Tensor):
+        return rows
     rows = native(rows)
     rows = rows if rows.flags.forc else np.ascontiguousarray(rows)
     return torch.from_numpy(rows if rows.flags.writeable else rows.copy(order="K"))
@@ -46,7 +48,7 @@ def kernel_shape(kernel: Kernel, image_shape: ImageShape) -> ImageShape:
     return image_shape if kernel.is_spatial else (math.prod(image_shape), 1, 1)
 
 
-def rows_to_images(rows: NDArray[Any], shape: ImageShape) -> Tensor:
+def rows_to_images(rows: Rows, shape: ImageShape) -> Tensor:
     """Return rows as images (n, c, h, w)."""
     return rows_to_tensor(rows).reshape(-1, *shape)
 

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from skconvgp._config import ComputeConfig
 from skconvgp._protocols import TileBackend, TileCosts, TileRunner, run_serially
+from skconvgp._resident import require_finite
 from skconvgp._tensors import int_range
 from skconvgp._typing import OnStep, Prepared
 from skconvgp.engine._cache import (
@@ -54,7 +55,7 @@ class KernelOracle:
     """Evaluates a kernel on a set of images, tile by tile."""
 
     backend: TileBackend
-    images: Tensor  # (n, c, h, w), on the host
+    images: Tensor  # (n, c, h, w), on the host or on the device
     config: ComputeConfig
     runner: TileRunner = run_serially
     # Called with (pairs done, pairs in all), as that of `Progress`.
@@ -138,7 +139,7 @@ class KernelOracle:
 
     def points(self) -> Tensor:
         """Return the samples (n, d)."""
-        return self.images.flatten(1)
+        return self.images.flatten(1).to("cpu")
 
     def stream(
         self, images: Tensor, n_rows: int, *, needs_diag: bool = True
@@ -225,9 +226,12 @@ class KernelOracle:
         )
         parts = dict(self.runner(jobs))
         diag = torch.cat([parts[i].to(self.config.device) for i in range(len(cuts))])
-        n_bad = int((~torch.isfinite(diag.reshape(n, -1))).any(1).sum())
-        if n_bad:
-            values = f"The prior variance of {n_bad} of {n} samples"
+        is_bad, values = ~diag.isfinite().reshape(n, -1).all(1), "The prior variance of"
+        if diag.device.type != "cpu":
+            values = f"{values} some samples"
+            require_finite(~is_bad.any(), _not_finite(values, self.config.dtype))
+        elif n_bad := int(is_bad.sum()):
+            values = f"{values} {n_bad} of {n} samples"
             raise NotFiniteError(_not_finite(values, self.config.dtype))
         return diag
 
@@ -258,6 +262,7 @@ class KernelOracle:
             progress.on_step(done, progress.total)
         for block, values in self.runner(self._jobs(plan.tile, left, rows, cols)):
             if cache:
+                _require_finite(values, self.config.dtype, is_urgent=True)
                 cache.keep(matrix, block, values)
             store.write(block, values)
             done += block.n_pairs
@@ -269,15 +274,9 @@ class KernelOracle:
         for block in blocks:
             one = rows.source(block.rows)
             two = None if block.is_diagonal else cols.source(block.cols)
-            yield partial(
-                evaluate_block,
-                self.backend,
-                self.config,
-                block,
-                partial(self._tile_side.shrink_to_fit, side=side),
-                one,
-                two,
-            )
+            run_in_tiles = partial(self._tile_side.shrink_to_fit, side=side)
+            how = self.backend, self.config, block, run_in_tiles
+            yield partial(evaluate_block, *how, one, two)
 
 
 def evaluate_block(
@@ -293,12 +292,19 @@ def evaluate_block(
         one = one_source()
         two = one if two_source is None else two_source()
         values = run_in_tiles(partial(_evaluate_tiles, backend, block, one, two))
-        # The sum needs one pass and no copy. If it is not finite it may only have
-        # overflowed, and each value has to be looked at.
-        if not (values.sum().isfinite() or values.isfinite().all()):
-            covariances = "The covariance of some pairs of samples"
-            raise NotFiniteError(_not_finite(covariances, config.dtype))
+        _require_finite(values, config.dtype, is_urgent=values.device.type == "cpu")
         return block, values
+
+
+def _require_finite(values: Tensor, dtype: torch.dtype, *, is_urgent: bool) -> None:
+    """Raise a NotFiniteError unless covariances are finite: now, or with others."""
+    message = _not_finite("The covariance of some pairs of samples", dtype)
+    if not is_urgent:
+        require_finite(values.isfinite().all(), message)
+    # The sum needs one pass and no copy. If it is not finite it may only have
+    # overflowed, and each value has to be looked at.
+    elif not (values.sum().isfinite() or values.isfinite().all()):
+        raise NotFiniteError(message)
 
 
 def _evaluate_tiles(

@@ -1,11 +1,13 @@
 """Which device computes: when `device="auto"` takes a GPU, and when the CPU."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TypeVar
 
 import torch
 
+from skconvgp._resident import resident
 from skconvgp.engine._devices import drop_cached_memory, on_device
 from skconvgp.engine._threads import survive_forks
 from skconvgp.exceptions import TileMemoryError
@@ -61,8 +63,9 @@ def compute_at(placement: Placement, compute: Callable[[Placement], Result]) -> 
     The GPU had enough free memory when it was chosen, but other programs use it, too.
     """
     survive_forks()
+    is_cpu = placement.device.type == CPU.type
     try:
-        with on_device(placement.device):
+        with on_device(placement.device), nullcontext() if is_cpu else resident():
             return compute(placement)
     except TileMemoryError:
         if not placement.is_optional:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from skconvgp._typing import FloatArray
-from skconvgp.engine import to_numpy, to_tensor
+from skconvgp.engine import held, to_numpy
 from skconvgp.image_maps._blocks import ImageBlocks
 from skconvgp.image_maps._pixels import PixelMap
 from skconvgp.linalg import own_products, symmetric_eigen, without_rounding
@@ -57,7 +57,7 @@ class ChannelScaling(PixelMap):
         return images * self._scale(images)
 
     def _scale(self, images: Tensor) -> Tensor:
-        return to_tensor(self.scale, images.device, images.dtype)[:, None, None]
+        return held(self.scale, images.device, images.dtype)[:, None, None]
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class ChannelZCA(PixelMap):
         return self.scaling.inverse(values)
 
     def _mean(self, images: Tensor) -> Tensor:
-        return to_tensor(self.mean, images.device, images.dtype)[:, None, None]
+        return held(self.mean, images.device, images.dtype)[:, None, None]
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class ChannelComponents(PixelMap):
 
     def __call__(self, images: Tensor) -> Tensor:
         """Return the components (n, k, h, w) of images (n, c, h, w)."""
-        mean = to_tensor(self.mean, images.device, images.dtype)[:, None, None]
+        mean = held(self.mean, images.device, images.dtype)[:, None, None]
         return _mix(self.components, images - mean)
 
 
@@ -190,6 +190,6 @@ def _logarithms(values: Tensor, offset: float | None) -> Tensor:
 
 def _mix(matrix: Any, images: Tensor) -> Tensor:
     """Return images (n, k, h, w) with a matrix (k, c) applied to their channels."""
-    factor = to_tensor(matrix, images.device, images.dtype)
+    factor = held(matrix, images.device, images.dtype)
     mixed = factor @ images.flatten(2)
     return mixed.reshape(len(images), -1, *images.shape[2:])

@@ -134,7 +134,7 @@ class ScatteredFit:
         whitening = ChannelZCA.fit(some, self.offset, self.eps, FAINT)
         components = whitening.of_components(self._components(whitening))
         view = ScatteredView(source, components, self.has_unit_length)
-        shown = [view.project(raw[part]).to("cpu") for part in blocks.parts]
+        shown = [view.project(raw[part]) for part in blocks.parts]
         return view, torch.cat(shown)
 
     def _components(self, whitening: ChannelZCA) -> FloatArray:
@@ -162,5 +162,5 @@ def _whitened(raw: Tensor) -> Tensor:
     n_wanted = max(1, MOST_POSITIONS // math.prod(raw.shape[2:]))
     if len(raw) <= n_wanted:
         return raw
-    told = raw[:, :, ::DIGESTED, ::DIGESTED].flatten(1).to("cpu")
-    return raw[smallest_digests(told, n_wanted).to(raw.device)]
+    told = raw[:, :, ::DIGESTED, ::DIGESTED].flatten(1)
+    return raw[smallest_digests(told, n_wanted)]

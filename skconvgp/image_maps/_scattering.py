@@ -26,7 +26,7 @@ __all__ = ["Scattering", "compiled_tables"]
 
 # Numbers that a processor holds at once: their spectra stay in its caches. A GPU is
 # busy with more.
-HELD_AT_ONCE = 2**21
+HELD_AT_ONCE, HELD_ON_GPU = 2**21, 2**27
 # Images of one channel that a thread gives to the extension: several vectors of them.
 COMPILED_AT_ONCE = 64
 CACHED = 8  # tables of the extension
@@ -105,11 +105,11 @@ class Scattering:
 
     def _by_torch(self, images: Tensor) -> Tensor:
         """Return coefficients (n, c', h', w') of images (n, c, h, w) below 1."""
-        if images.device.type != "cpu":
-            return self._scattered(images)
-        shape = cast(ImageShape, tuple(images.shape[1:]))
-        n_images = max(1, HELD_AT_ONCE // self.n_values(shape))
-        parts = torch.split(images, n_images)
+        shape, is_cpu = cast(ImageShape, tuple(images.shape[1:])), images.is_cpu
+        at_once = HELD_AT_ONCE if is_cpu else HELD_ON_GPU
+        parts = torch.split(images, max(1, at_once // self.n_values(shape)))
+        if not is_cpu:
+            return torch.cat([self._scattered(part) for part in parts])
         return torch.cat(on_threads(self._scattered, parts))
 
     def _scattered(self, images: Tensor) -> Tensor:
@@ -121,7 +121,7 @@ class Scattering:
         )
         padded = images.flatten(0, 1)
         for dim, (length, size) in enumerate(zip(images.shape[2:], sizes, strict=True)):
-            positions = reflected(length, size).to(images.device)
+            positions = _reflected_on(length, size, images.device)
             padded = padded.index_select(1 + dim, positions)
         found = torch.cat(self._coefficients(padded, bank), 1)
         return found.reshape(n, -1, *found.shape[-2:])
@@ -178,6 +178,11 @@ def reflected(length: int, size: int) -> Tensor:
     period = max(1, 2 * (length - 1))
     positions = positions % period
     return torch.minimum(positions, period - positions)
+
+
+@lru_cache(maxsize=CACHED)
+def _reflected_on(length: int, size: int, device: torch.device) -> Tensor:
+    return reflected(length, size).to(device)
 
 
 @lru_cache(maxsize=CACHED)

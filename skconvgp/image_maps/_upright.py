@@ -39,8 +39,8 @@ class Upright(PixelMap):
     def __call__(self, images: Tensor) -> Tensor:
         """Return upright images (n, c, h, w); images without mass stay as they are."""
         height, width = images.shape[2:]
-        rows = int_range(height).to(images)[:, None] - (height - 1) / 2.0
-        columns = int_range(width).to(images) - (width - 1) / 2.0
+        rows = int_range(height, images.device).to(images)[:, None] - (height - 1) / 2.0
+        columns = int_range(width, images.device).to(images) - (width - 1) / 2.0
         medians = images.flatten(2).median(2).values[:, :, None, None]
         mass = (images - medians).abs().sum(1)
         # Of any unit: a factor changes no mean.

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from skconvgp._threads import threads_for
-from skconvgp.engine import pool_images, require_memory, to_numpy, to_tensor
+from skconvgp.engine import held, pool_images, require_memory, to_numpy
 from skconvgp.image_maps._blocks import ImageBlocks
 from skconvgp.image_maps._pixels import PixelMap
 from skconvgp.linalg import standardized, symmetric_eigen, without_rounding
@@ -71,7 +71,7 @@ class PixelZCA(PixelMap):
     def __call__(self, images: Tensor) -> Tensor:
         """Return whitened images (n, c, h, w)."""
         mean, vectors, gains = (
-            to_tensor(values, images.device, images.dtype)
+            held(values, images.device, images.dtype)
             for values in (self.mean, self.vectors, self.gains)
         )
         centred = _unit(images).to(images.dtype) - mean

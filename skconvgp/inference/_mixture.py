@@ -280,9 +280,13 @@ class _Search:
         found = _slopes(total, self.samples, shares, noise * unit, log_temperature)
         if found is None:
             return IMPOSSIBLE, np.zeros_like(at)
-        value, by_gram, by_temperature = found
-        by_noise = float((by_gram.diagonal() / self.samples.weights).sum())
-        by_shares = np.array([float((by_gram * one).sum()) for one in total.grams])
+        criterion, by_gram, slope = found
+        of_noise = (by_gram.diagonal() / self.samples.weights).sum()
+        each = [(by_gram * one).sum() for one in total.grams]
+        # From a GPU, all are read at once.
+        numbers = torch.stack([criterion, slope, of_noise, *each]).tolist()
+        value, by_temperature, by_noise = numbers[:3]
+        by_shares = np.array(numbers[3:])
         by_shares += noise * self.units * by_noise
         own, chosen = _softmax(logs), total.room * by_shares[total.is_free]
         prior, by_logs = total.prior(logs, len(self.samples.targets))
@@ -298,7 +302,7 @@ def _slopes(
     shares: FloatArray,
     noise: float,
     log_temperature: float,
-) -> tuple[float, Tensor, float] | None:
+) -> tuple[Tensor, Tensor, Tensor] | None:
     """Return the criterion, its derivatives by K + N and by the log temperature.
 
     None if K + N has no factor. For M = (K + N)^-1 and A = M Y, the derivative is that
@@ -315,8 +319,7 @@ def _slopes(
     blocks = [
         inverse[one[:, :, None], one[:, None]].requires_grad_() for one in indices
     ]
-    logs = torch.tensor(log_temperature, dtype=duals.dtype, device=duals.device)
-    logs.requires_grad_()
+    logs = duals.new_full((), log_temperature).requires_grad_()
     value = samples.criterion(blocks, duals, logs)
     by_duals, by_logs, *by_blocks = torch.autograd.grad(
         value, [duals, logs, *blocks], allow_unused=True
@@ -330,8 +333,8 @@ def _slopes(
         middle = inverse @ by_inverse
     outer = (inverse @ by_duals) @ duals.detach().mT
     by_gram = -(middle @ inverse + (outer + outer.mT) / 2.0)
-    slope = 0.0 if by_logs is None else float(by_logs)
-    return float(value.detach()), by_gram, slope
+    slope = torch.zeros_like(logs) if by_logs is None else by_logs
+    return value.detach(), by_gram, slope
 
 
 def _softmax(logs: FloatArray) -> FloatArray:

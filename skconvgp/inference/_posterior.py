@@ -36,15 +36,15 @@ class CovarianceUpdate:
     # features.
     plus: Tensor | None = None
 
-    def variance(self, diag: Tensor) -> tuple[Tensor, float]:
+    def variance(self, diag: Tensor) -> tuple[Tensor, Tensor]:
         """Return the variances (n1,), and how far rounding took one below zero.
 
         `diag` (n1,) holds the prior variances.
         """
-        var, clipped = torch.zeros_like(diag), 0.0
+        var, clipped = torch.zeros_like(diag), diag.new_zeros(())
         if self.minus is not None and len(diag):
             var = diag - (self.minus * self.minus).sum(0)
-            clipped = float((-var).clamp(min=0.0).max())
+            clipped = (-var).clamp(min=0.0).max()
             var = var.clamp(min=0.0)
         if self.plus is not None:
             var = var + (self.plus * self.plus).sum(0)

@@ -79,7 +79,7 @@ def smallest_digests(vectors: Tensor, count: int) -> Tensor:
     Which vectors depends neither on their order nor on how often each one comes.
     """
     order, keys = digests(vectors).sort()
-    different = torch.ones(len(keys), dtype=torch.bool, device="cpu")
+    different = torch.ones_like(keys, dtype=torch.bool)
     different[1:] = order[1:] != order[:-1]
     return keys[different][:count]
 
@@ -87,7 +87,7 @@ def smallest_digests(vectors: Tensor, count: int) -> Tensor:
 def digests(vectors: Tensor) -> Tensor:
     """Return a 64-bit digest of each vector, which does not depend on its position."""
     n, d = vectors.shape
-    weights = 2 * _mix(int_range(d)) + 1
+    weights = 2 * _mix(int_range(d, vectors.device)) + 1
     size = max(1, BLOCK // d)
     parts = (vectors[i : i + size] for i in range(0, n, size))
     bits = ((part.to(torch.float64) + 0.0).view(torch.int64) for part in parts)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from skconvgp._parts import Part, same_settings
+from skconvgp._resident import once
 from skconvgp._tensors import int_range, reals
 from skconvgp.kernels._capabilities import capability
 from skconvgp.kernels._checks import require_variance
@@ -46,7 +47,7 @@ def take_patches(cut: Tensor, spots: Tensor) -> Tensor:
     for length in reversed(cut.shape[1:-3]):
         indices.insert(0, spots % length)
         spots = spots // length
-    return cut[(int_range(len(cut))[:, None], *indices)]
+    return cut[(int_range(len(cut), cut.device)[:, None], *indices)]
 
 
 class PatchMap(Part):
@@ -213,10 +214,13 @@ class PatchWhitening(PatchMap):
         """Return whitened patches (m, c, ph, pw)."""
         assert self.floor is not None
         vectors = normalize_contrast(patches, self.floor).flatten(1)
-        mean, matrix = (
-            reals(np.asarray(one)).to(vectors) for one in (self.mean, self.matrix)
-        )
+        key = vectors.device, vectors.dtype
+        mean, matrix = once(self, key, lambda: self._constants(vectors))
         return ((vectors - mean) @ matrix).reshape(patches.shape)
+
+    def _constants(self, like: Tensor) -> list[Tensor]:
+        """Return the mean and the matrix with the device and precision of a tensor."""
+        return [reals(np.asarray(one)).to(like) for one in (self.mean, self.matrix)]
 
 
 def require_mirrored_map(kernel: object, patch_map: PatchMap) -> None:

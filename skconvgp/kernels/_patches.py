@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from skconvgp._parts import same_settings
+from skconvgp._resident import once
 from skconvgp._typing import Bounds, ImageShape, Prepared, Scalar
 from skconvgp.kernels._base import Kernel, require_kernels
 from skconvgp.kernels._capabilities import require_mirrored
@@ -309,16 +310,15 @@ class PatchKernel(Kernel):
     def factors(self, image_shape: ImageShape, like: Tensor) -> Tensor:
         """Return the factors (g, m, m) of the base kernel in the sum over patches."""
         grid = self.grid(image_shape)
-        weights = self.weight_maps(grid).to(like).flatten(1)
+        weights = self.weights_like(grid, like).flatten(1)
         factors = weights[:, :, None] * weights[:, None, :] / grid.n_patches
         length = self.location_lengthscale
         if length is None:
             return factors
         require_resolved(self, "location_lengthscale", length)
-        along = [
-            torch.exp(-(steps / cast(Scalar, length)).square() / 2)
-            for steps in grid.steps(like)
-        ]
+        key = grid, like.device, like.dtype
+        steps = once(self, key, lambda: grid.steps(like))
+        along = [torch.exp(-(one / cast(Scalar, length)).square() / 2) for one in steps]
         return factors * torch.kron(*along)
 
     def squared_distances(self, image_shape: ImageShape, like: Tensor) -> Tensor:
@@ -418,6 +418,13 @@ class PatchKernel(Kernel):
             )
         maps = weights.reshape(shape) if is_each else weights.expand(shape)
         return maps.flatten(1)
+
+    def weights_like(self, grid: PatchGrid, like: Tensor) -> Tensor:
+        """Return `weight_maps` with the device and the precision of a tensor."""
+        if isinstance(self.weights, Tensor):  # while they are learned
+            return self.weight_maps(grid).to(like)
+        key = id(self.weights), grid, like.device, like.dtype
+        return once(self, key, lambda: self.weight_maps(grid).to(like))
 
     def _sample(self, images: Tensor) -> Tensor:
         """Return patches (m, c', ph, pw), not normalized, of different images.

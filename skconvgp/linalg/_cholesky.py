@@ -81,8 +81,8 @@ def factor_with_jitter_(matrix: Tensor, scale: float) -> Tensor:
 def plain_cholesky(matrix: Tensor) -> Tensor | None:
     """Return the lower factor of a symmetric matrix (n, n); None if there is none."""
     factor, info = _factor(matrix)
-    is_factor = int(info) == 0 and bool(factor.diagonal().isfinite().all())
-    return factor if is_factor else None
+    is_finite = factor.diagonal().isfinite().all()
+    return factor if bool((info == 0) & is_finite) else None
 
 
 def cholesky_solve(factor: Tensor, rhs: Tensor) -> Tensor:

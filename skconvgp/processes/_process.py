@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol, Self
 
@@ -283,7 +284,8 @@ class Process:
             if has_state:
                 posterior = posterior.at(basis, run)
                 reads_diag = posterior.reads_variances(basis, needs_var=needs_var)
-            means, parts, priors, excess = [], [], [], 0.0
+            means, parts, priors = [], [], []
+            beyond: list[Tensor | None] = []
             spreads: list[Spread] = []
             blocks = basis.stream(new, run, posterior.width, needs_diag=reads_diag)
             for values, prior in blocks:
@@ -292,9 +294,9 @@ class Process:
                     priors.append(prior / unit)
                     spreads.append(posterior.spread(values, prior / unit))
                 if needs_cov:
-                    part, beyond = posterior.part(values, prior / unit)
+                    part, more = posterior.part(values, prior / unit)
                     parts.append(part)
-                    excess = max(excess, beyond)
+                    beyond.append(more)
             cov, cov_scale = nothing(0), 0.0
             if needs_cov:
                 prior = basis.covariance(new.rows, run, unit)
@@ -302,8 +304,8 @@ class Process:
                 cov = posterior.joint(parts, prior)
             var = torch.cat([one.var for one in spreads]) if spreads else nothing(0, 1)
             between = [one.between for one in spreads if one.between is not None]
-            excess = max(excess, *(one.excess for one in spreads), 0.0)
-            clipped = max((one.clipped for one in spreads), default=0.0)
+            excess = _largest([*beyond, *(one.excess for one in spreads)])
+            clipped = _largest([one.clipped for one in spreads])
             facts = posterior.facts() if has_state else []
             facts += rounding_facts(basis, excess, clipped)
             return Latent(
@@ -367,3 +369,9 @@ def run_beside(resources: Resources, placement: Placement, needed: int) -> Run:
     """Return how to predict while a state of `needed` bytes is held."""
     # On the CPU the arrays of the state are used without a copy.
     return resources.run(placement, 0 if placement.device.type == "cpu" else needed)
+
+
+def _largest(values: Sequence[Tensor | None]) -> float:
+    """Return the largest of numbers of blocks, of which None is 0."""
+    known = [value for value in values if value is not None]
+    return max(0.0, float(torch.stack(known).max())) if known else 0.0

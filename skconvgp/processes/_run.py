@@ -17,6 +17,7 @@ from skconvgp.backends import BackendChoice
 from skconvgp.engine import (
     Placement,
     TileCache,
+    held,
     require_memory,
     to_tensor,
     wait_for,
@@ -162,6 +163,10 @@ class Run:
     def tensor(self, array: NDArray[Any]) -> Tensor:
         """Return an array on the device, in the precision of solves."""
         return to_tensor(array, self.config.device, self.config.solve_dtype)
+
+    def held(self, array: NDArray[Any]) -> Tensor:
+        """Return an array as `tensor` does, copied to a GPU once in a call."""
+        return held(array, self.config.device, self.config.solve_dtype)
 
     def quiet(self) -> Self:
         """Return the run without progress."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from skconvgp._config import ComputeConfig
-from skconvgp._typing import FloatArray
+from skconvgp._typing import FloatArray, Rows
 from skconvgp.processes._run import Run
 
 # Blocks of new samples: what a basis gives for them (b, m), and prior variances (b,).
@@ -24,7 +24,7 @@ Stream: TypeAlias = Iterator[tuple[Tensor, Tensor]]
 class NewRows:
     """New samples, given by their rows."""
 
-    rows: NDArray[Any]  # (n, d)
+    rows: Rows  # (n, d)
     diag: FloatArray | None = None  # prior variances (n,), read by a given matrix alone
 
     def __len__(self) -> int:
@@ -89,7 +89,7 @@ class Basis(ABC):
         """
 
     @abstractmethod
-    def covariance(self, rows: NDArray[Any], run: Run, unit: float) -> Tensor:
+    def covariance(self, rows: Rows, run: Run, unit: float) -> Tensor:
         """Return prior covariances (n1, n1) of new samples (n1, d), in a unit."""
 
     @abstractmethod
@@ -118,7 +118,7 @@ class Basis(ABC):
         """
         raise NotImplementedError
 
-    def variances(self, rows: NDArray[Any], run: Run) -> Tensor:
+    def variances(self, rows: Rows, run: Run) -> Tensor:
         """Return prior variances (n1,) of new samples (n1, d)."""
         blocks = self.stream(NewRows(rows), run.quiet())
         return torch.cat([variances for _, variances in blocks])

@@ -30,6 +30,7 @@ LLOYD_SHARES, FEWEST_SEEN, LLOYD_BLOCK = (
     5000,
     1024,
 )
+LLOYD_ON_GPU = 2**15
 CHOICE_COPIES = 2.5  # of the drawn patches
 FEWEST_OF_A_CENTRE = 4  # patches of images that are sampled
 IMAGES_AT_ONCE = 100
@@ -80,10 +81,10 @@ def choose_patches(
     n_patches = min(n_patches, len(images) * grid.n_patches * (2 if is_averaged else 1))
     n_sampled = max(SAMPLED_PATCHES, n_patches)
     drawn = _sampled(kernel, images, n_sampled, n_patches, generator, is_averaged)
-    n_drawn = len(drawn)
+    n_drawn, device = len(drawn), drawn.device
     different, counts = _distinct(drawn)
     del drawn
-    order = permutation(len(different), generator)[:n_sampled]
+    order = permutation(len(different), generator)[:n_sampled].to(device)
     if how == "uniform" or len(order) <= n_patches:
         return different[order[:n_patches]].reshape(-1, *shape)
     _require_squares(different)
@@ -125,7 +126,7 @@ def _distinct(patches: Tensor) -> tuple[Tensor, Tensor]:
     _, first, counts = np.unique(
         to_numpy(digests(patches)), return_index=True, return_counts=True
     )
-    places = patches @ int_range(patches.shape[1]).to(patches).cos()
+    places = patches @ int_range(patches.shape[1], patches.device).to(patches).cos()
     order = np.argsort(to_numpy(places)[first])
     return patches[first[order]], torch.from_numpy(counts[order])
 
@@ -141,7 +142,8 @@ def _centres(patches: Tensor, n_centres: int) -> Tensor:
     single = (patches - shift).float()
     for share in LLOYD_SHARES:
         n_seen = max(int(share * len(patches)), FEWEST_SEEN)
-        blocks = torch.split(single[:n_seen], LLOYD_BLOCK)
+        at_once = LLOYD_BLOCK if single.is_cpu else LLOYD_ON_GPU
+        blocks = torch.split(single[:n_seen], at_once)
         centres = cluster_means(blocks, centres)
     return centres + shift
 
@@ -174,13 +176,18 @@ def _sampled(
     order = permutation(n_views * len(images), generator)[:n_images]
     n_each = -(-2 * n_sampled // len(order))
     drawn = []
-    for part in slices(len(order), IMAGES_AT_ONCE):
+    parts, spots = slices(len(order), IMAGES_AT_ONCE), []
+    for part in parts:
+        keys = uniforms((len(order[part]), of_an_image), generator, torch.float32)
+        spots.append(keys.argsort(1)[:, :n_each])
+    where, order = torch.cat(spots).to(images.device), order.to(images.device)
+    is_flipped = (order >= len(images))[:, None, None, None]
+    for part in parts:
         given = images[order[part] % len(images)].to(torch.float64)
-        is_flipped = order[part] >= len(images)
-        given[is_flipped] = flip(given[is_flipped])
-        keys = uniforms((len(given), of_an_image), generator, torch.float32)
-        spots = keys.argsort(1)[:, :n_each]
-        drawn.append(kernel.drawn_patches(given, spots).flatten(0, 1).flatten(1))
+        if is_averaged:
+            given = torch.where(is_flipped[part], flip(given), given)
+        patches = kernel.drawn_patches(given, where[part])
+        drawn.append(patches.flatten(0, 1).flatten(1))
     return torch.cat(drawn)
 
 
@@ -190,7 +197,7 @@ def _different(kernel: PatchKernel, images: Tensor, is_averaged: bool) -> Tensor
     A matrix of them is needed later: they are refused as soon as it is too large.
     """
     found: Tensor | None = None
-    host, remedy = torch.device("cpu"), "use inducing='kmeans' or fewer images."
+    device, remedy = images.device, "use inducing='kmeans' or fewer images."
     for part in slices(len(images), IMAGES_AT_ONCE):
         given = images[part].to(torch.float64)
         if is_averaged:
@@ -201,6 +208,6 @@ def _different(kernel: PatchKernel, images: Tensor, is_averaged: bool) -> Tensor
         found = torch.unique(known, dim=0)
         needed = GRAM_COPIES * len(found) ** 2 * found.itemsize
         what = f"A matrix of {len(found)} different patches, and more to come,"
-        require_memory(needed, host, what, remedy)
+        require_memory(needed, device, what, remedy)
     assert found is not None
     return found

@@ -16,7 +16,7 @@ from skconvgp._config import ComputeConfig
 from skconvgp._protocols import CompletedGram, Expansion, FeatureMap
 from skconvgp._tensors import int_range
 from skconvgp._threads import threads_for
-from skconvgp._typing import FloatArray, OnStep
+from skconvgp._typing import FloatArray, OnStep, Rows
 from skconvgp.backends import BackendChoice, choose_backend
 from skconvgp.engine import freeze, slices, stream_rows, thaw, to_numpy
 from skconvgp.exceptions import NotFiniteError, TileMemoryError
@@ -92,7 +92,7 @@ class ExpansionBasis(Basis):
 
     def blocks(
         self,
-        rows: NDArray[Any],
+        rows: Rows,
         run: Run,
         width: int = 0,
         on_step: OnStep | None = None,
@@ -133,7 +133,7 @@ class ExpansionBasis(Basis):
             if on_step is not None:
                 on_step(min(part.stop, len(images)), len(images))
 
-    def covariance(self, rows: NDArray[Any], run: Run, unit: float) -> Tensor:
+    def covariance(self, rows: Rows, run: Run, unit: float) -> Tensor:
         """Return covariances (n1, n1) of new samples with each other, in a unit."""
         features = torch.cat(list(self.blocks(rows, run)))
         return features @ features.mT / unit

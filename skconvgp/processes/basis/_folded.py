@@ -15,14 +15,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from skconvgp._config import ComputeConfig
-from skconvgp._typing import FloatArray
+from skconvgp._typing import FloatArray, Rows
 from skconvgp.engine import (
     Placement,
     compute_at,
+    held,
+    place,
+    place_rows,
     rows_to_tensor,
     slices,
     to_numpy,
-    to_tensor,
 )
 from skconvgp.processes._run import FEATURES, IMAGES, Resources, Run
 from skconvgp.processes.basis._basis import Basis, BasisReport, NewRows, Stream
@@ -219,7 +221,7 @@ class FoldedKernel:
     def means(self, sight: Sight, run: Run) -> Tensor:
         """Return the means (b, k) of new images."""
         cross, _ = self.part.cross(sight, run, needs_diag=False)
-        means: Tensor = cross.to(run.config.solve_dtype) @ run.tensor(self.dual)
+        means: Tensor = cross.to(run.config.solve_dtype) @ run.held(self.dual)
         return means
 
     def join(self, other: Any) -> None:  # noqa: ARG002  (it sees other images)
@@ -329,14 +331,15 @@ class FoldedBasis(Basis):
         """Yield means (b, k) of new images, and zeros."""
         show, quiet = run.progress(FEATURES, unit=IMAGES), run.quiet()
         show(0, len(new))
+        rows = place_rows(new.rows, run.config.device)
         for block in slices(len(new), self.at_once):
-            sight = Sight(self.images.images(new.rows[block]))
+            sight = Sight(place(self.images.images(rows[block]), run.config.device))
             of_parts = [part.means(sight, quiet) for part in self.parts]
             mean = torch.stack(of_parts).sum(0)
             yield mean, mean.new_zeros(len(mean))
             show(block.stop, len(new))
 
-    def covariance(self, rows: NDArray[Any], run: Run, unit: float) -> NoReturn:  # noqa: ARG002
+    def covariance(self, rows: Rows, run: Run, unit: float) -> NoReturn:  # noqa: ARG002
         """Raise a ValueError."""
         raise ValueError(NOT_KEPT.format("covariances"))
 
@@ -389,7 +392,7 @@ def _weighted(
     found = []
     for group in groups:
         weights = [
-            to_tensor(term.weights, versions[0].device, torch.float64) for term in group
+            held(term.weights, versions[0].device, torch.float64) for term in group
         ]
         sets = tuple(term.inducing for term in group)
         sums = pooled_together(sets, *versions, backend=backend, like=weights[0])

@@ -13,9 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from skconvgp._resident import once
 from skconvgp._typing import FloatArray, ImageShape, Scalar
 from skconvgp.backends import Responses, ResponsesChoice, choose_responses
-from skconvgp.engine import slices, to_numpy, to_tensor
+from skconvgp.engine import held, slices, to_numpy, to_tensor
 from skconvgp.kernels import PatchKernel
 from skconvgp.kernels._checks import plain_value
 from skconvgp.kernels._flips import flip
@@ -109,7 +110,7 @@ class InducingSet:
         is_averaged: bool = False,
     ) -> Self:
         """Return the set of patches (m, c', ph, pw) at a grid of places."""
-        exact = patches.to(torch.float64)
+        exact = patches.to("cpu", torch.float64)  # matrices are small
         factors = whitening(kernel, image_shape, exact, n_locations)
         places = place_grid(kernel.grid(image_shape), n_locations)
         return cls(
@@ -165,7 +166,7 @@ class InducingSet:
         Those of several versions of the images are averaged. Products of matrices in
         single precision depend on how many images there are.
         """
-        lift = to_tensor(self.scaled_lift, versions[0].device, dtype)
+        lift = self.lift_at(versions[0].device, dtype)
         pooled = self.pooled(*versions, backend=backend, like=lift)
         if pooled.requires_grad:
             return (pooled @ lift).flatten(1)
@@ -176,6 +177,11 @@ class InducingSet:
         """Map (m, q) of covariances with Z to features, in their unit."""
         return self.lift * math.sqrt(self.factor / self.unit)
 
+    def lift_at(self, device: torch.device, dtype: torch.dtype) -> Tensor:
+        """Return the scaled lift on a device."""
+        key = "lift", device, dtype
+        return once(self, key, lambda: to_tensor(self.scaled_lift, device, dtype))
+
     def pooled(self, *versions: Tensor, backend: str, like: Tensor) -> Tensor:
         """Return means (n, g, a, b, m) over versions of images of sums of responses.
 
@@ -184,11 +190,11 @@ class InducingSet:
         images = versions[0]
         device = images.device
         factors = Whitening(
-            to_tensor(self.rows, device, images.dtype),
-            to_tensor(self.columns, device, images.dtype),
+            held(self.rows, device, images.dtype),
+            held(self.columns, device, images.dtype),
             like,
         )
-        inducing = to_tensor(self.patches, device, images.dtype)
+        inducing = held(self.patches, device, images.dtype)
         responses = Responses(self.kernel.base_kernel, inducing, backend)
         if self.is_averaged:
             versions = (*versions, *map(flip, versions))
@@ -253,9 +259,7 @@ def pooled_together(
 
     Responses are computed once, and added up for all pairs of rows and columns.
     """
-    rows = np.concatenate([one.rows for one in sets])
-    columns = np.concatenate([one.columns for one in sets])
-    joint = replace(sets[0], rows=rows, columns=columns)
+    joint = once(sets[0], tuple(map(id, sets)), lambda: _joint(sets))
     pooled = joint.pooled(*versions, backend=backend, like=like)
     row, column, found = 0, 0, []
     for one in sets:
@@ -263,6 +267,13 @@ def pooled_together(
         found.append(own.narrow(3, column, len(one.columns)))
         row, column = row + len(one.rows), column + len(one.columns)
     return found
+
+
+def _joint(sets: tuple[InducingSet, ...]) -> InducingSet:
+    """Return the set with the rows and the columns of all."""
+    rows = np.concatenate([one.rows for one in sets])
+    columns = np.concatenate([one.columns for one in sets])
+    return replace(sets[0], rows=rows, columns=columns)
 
 
 def place_locations(

@@ -10,14 +10,13 @@ from typing import Any, ClassVar, Protocol, Self, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Generator, Tensor
 
 from skconvgp._config import ComputeConfig
 from skconvgp._tensors import permutation
-from skconvgp._typing import FloatArray
+from skconvgp._typing import FloatArray, Rows
 from skconvgp.backends import BackendChoice, ResponsesChoice
-from skconvgp.engine import slices, to_numpy
+from skconvgp.engine import join_rows, slices, to_numpy
 from skconvgp.kernels._flips import flip
 from skconvgp.linalg import symmetrize_
 from skconvgp.processes._run import Run
@@ -156,7 +155,7 @@ class KernelPart(Seen):
 
     def joined(self, sight: Sight, run: Run) -> Self:
         """Return the part with further images beside the training images."""
-        rows = seen_rows(self, sight, run)
+        rows = to_numpy(seen_rows(self, sight, run))
         return replace(self, basis=self.basis.followed_by(rows))
 
     def fold(self, dual: FloatArray) -> FoldedKernel:
@@ -191,7 +190,7 @@ class KernelPart(Seen):
 
     def pull(self, images: Tensor, sums: FloatArray, run: Run) -> Tensor:
         """Return derivatives (b, c, h, w) by new images of sums over covariances."""
-        rows = seen_rows(self, Sight(images), run)
+        rows = to_numpy(seen_rows(self, Sight(images), run))
         return through(self, images, self.basis.pull(rows, sums, run))
 
 
@@ -247,7 +246,7 @@ class MirroredPart(Seen):
     def joined(self, sight: Sight, run: Run) -> Self:
         """Return the part with further images beside the training images."""
         n, m = self.basis.n_samples // 2, len(sight.images)
-        both = [seen_rows(self, one, run) for one in (sight, sight.flipped)]
+        both = [to_numpy(seen_rows(self, x, run)) for x in (sight, sight.flipped)]
         basis = self.basis.followed_by(np.concatenate(both))
         own, new = np.arange(n), 2 * n + np.arange(m)
         order = np.concatenate([own, new, n + own, m + new])
@@ -283,7 +282,7 @@ class MirroredPart(Seen):
             rows.append(seen_rows(self, sight.flipped, run))
         # At once: each stream computes the tables of training images anew.
         used = rows[:1] if self.commutes else rows
-        cross = self._averaged(np.concatenate(used), quiet)
+        cross = self._averaged(join_rows(used), quiet)
         cross = cross.reshape(len(used), -1, cross.shape[1]).mean(0)
         if not needs_diag:
             return cross, cross.new_zeros(len(cross))
@@ -297,7 +296,7 @@ class MirroredPart(Seen):
     def covariance(self, sight: Sight, run: Run) -> Tensor:
         """Return covariances (b, b) of new images with each other."""
         both = [seen_rows(self, x, run) for x in (sight, sight.flipped)]
-        whole = self.basis.covariance(np.concatenate(both), run.quiet(), 1.0)
+        whole = self.basis.covariance(join_rows(both), run.quiet(), 1.0)
         n = len(sight.images)
         return whole.reshape(2, n, 2, n).mean((0, 2))
 
@@ -305,14 +304,14 @@ class MirroredPart(Seen):
         """Return derivatives (b, c, h, w) by new images of sums over covariances."""
         halves, gradients = np.hstack([sums, sums]) / 2.0, []
         for given in (images, flip(images))[: 1 if self.commutes else 2]:
-            rows = seen_rows(self, Sight(given), run)
+            rows = to_numpy(seen_rows(self, Sight(given), run))
             by_rows = self.basis.pull(rows, halves, run)
             gradients.append(through(self, given, by_rows))
         if self.commutes:
             return gradients[0]
         return (gradients[0] + flip(gradients[1])) / 2.0
 
-    def _averaged(self, rows: NDArray[Any], run: Run, label: str = "predict") -> Tensor:
+    def _averaged(self, rows: Rows, run: Run, label: str = "predict") -> Tensor:
         """Return covariances (b, n) with training images and with their mirror images.
 
         They are the means of the two.
@@ -322,11 +321,11 @@ class MirroredPart(Seen):
         blocks = self.basis.stream(new, run, needs_diag=False, label=label)
         return torch.cat([(cross[:, :n] + cross[:, n:]) / 2.0 for cross, _ in blocks])
 
-    def _variances(self, rows: NDArray[Any], others: NDArray[Any], run: Run) -> Tensor:
+    def _variances(self, rows: Rows, others: Rows, run: Run) -> Tensor:
         """Return the variances (b,) of images, given their mirror images."""
         variances = []
         for part in slices(len(rows), PAIRED):
-            both = np.concatenate([rows[part], others[part]])
+            both = join_rows([rows[part], others[part]])
             whole = self.basis.covariance(both, run, 1.0)
             of_pairs = whole.reshape(2, len(both) // 2, 2, len(both) // 2)
             variances.append(of_pairs.diagonal(dim1=1, dim2=3).mean((0, 1)))

@@ -11,9 +11,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from skconvgp._config import ComputeConfig
-from skconvgp._typing import FloatArray
+from skconvgp._typing import FloatArray, Rows
 from skconvgp.backends import BackendChoice, ResponsesChoice
-from skconvgp.engine import MatrixOracle, slices, stream_rows, to_numpy
+from skconvgp.engine import (
+    MatrixOracle,
+    place,
+    place_rows,
+    slices,
+    stream_rows,
+    to_numpy,
+)
 from skconvgp.processes._run import COVARIANCES, IMAGES, Run
 from skconvgp.processes.basis._basis import Basis, BasisReport, NewRows, Stream
 from skconvgp.processes.basis._folded import FoldedBasis
@@ -113,8 +120,9 @@ class PartsBasis(Basis):
         """Yield covariances (b, n) and prior variances (b,) of new images."""
         show = run.progress(COVARIANCES, unit=IMAGES)
         show(0, len(new))
+        rows = place_rows(new.rows, run.config.device)
         for block in slices(len(new), self.rows_at_once(run.config)):
-            sight = self._sight(new.rows[block])
+            sight = self._sight(rows[block], run)
             cross = torch.zeros(
                 (len(sight.images), self.n_samples),
                 dtype=run.config.solve_dtype,
@@ -132,7 +140,7 @@ class PartsBasis(Basis):
         """Return it with further images, and covariances (n1, m + n1) of these."""
         every, quiet = self, run.quiet()
         for block in slices(len(rows), self.rows_at_once(run.config)):
-            sight = self._sight(rows[block])
+            sight = self._sight(rows[block], run)
             parts = tuple(part.joined(sight, quiet) for part in every.parts)
             images = every.images.followed_by(rows[block])
             every = replace(every, images=images, parts=parts)
@@ -143,11 +151,12 @@ class PartsBasis(Basis):
             own.add_(part.gram(quiet)[self.n_samples :], alpha=factor)
         return every, own
 
-    def variances(self, rows: NDArray[Any], run: Run) -> Tensor:
+    def variances(self, rows: Rows, run: Run) -> Tensor:
         """Return prior variances (n1,) of new images (n1, d)."""
         quiet, found = run.quiet(), []
+        rows = place_rows(rows, run.config.device)
         for block in slices(len(rows), self.rows_at_once(run.config)):
-            sight = self._sight(rows[block])
+            sight = self._sight(rows[block], run)
             of_parts = [
                 part.variances(sight, quiet).to(run.config.solve_dtype) * factor
                 for part, factor in self._in_turn
@@ -155,9 +164,9 @@ class PartsBasis(Basis):
             found.append(torch.stack(of_parts).sum(0))
         return torch.cat(found)
 
-    def covariance(self, rows: NDArray[Any], run: Run, unit: float) -> Tensor:
+    def covariance(self, rows: Rows, run: Run, unit: float) -> Tensor:
         """Return covariances (n1, n1) of new images with each other, in a unit."""
-        sight = self._sight(rows)
+        sight = self._sight(rows, run)
         return torch.stack(
             [
                 part.covariance(sight, run) * (factor / unit)
@@ -205,9 +214,9 @@ class PartsBasis(Basis):
         order = sorted(range(len(pairs)), key=lambda i: (sources.index(sources[i]), i))
         return [pairs[i] for i in order]
 
-    def _sight(self, rows: NDArray[Any]) -> Sight:
+    def _sight(self, rows: Rows, run: Run) -> Sight:
         """Return new images (n1, d), for parts that look at them in turn."""
-        return Sight(self.images.images(rows))
+        return Sight(place(self.images.images(rows), run.config.device))
 
 
 def unit_of(gram: Tensor, weights: Tensor) -> float:
@@ -216,6 +225,7 @@ def unit_of(gram: Tensor, weights: Tensor) -> float:
     If all images are alike, it is their mean variance.
     """
     share = weights / weights.sum()
-    whole = float(share @ gram.diagonal())
-    around = whole - float(share @ gram @ share)
+    terms = share @ gram.diagonal(), share @ gram @ share
+    whole, of_mean = map(float, torch.stack(terms).tolist())
+    around = whole - of_mean
     return around if around > whole * torch.finfo(torch.float32).eps else whole

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -12,9 +12,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from skconvgp._config import ComputeConfig
-from skconvgp._typing import FloatArray
+from skconvgp._typing import FloatArray, Rows
 from skconvgp.backends import ResponsesChoice
-from skconvgp.engine import for_each, slices, stream_rows, to_numpy, to_tensor
+from skconvgp.engine import (
+    for_each,
+    place,
+    place_rows,
+    slices,
+    stream_rows,
+    to_numpy,
+    to_tensor,
+)
 from skconvgp.exceptions import TileMemoryError
 from skconvgp.kernels import Kernel
 from skconvgp.processes._run import FEATURES, IMAGES, Run
@@ -23,7 +31,7 @@ from skconvgp.processes.basis._folded import FoldedBasis, FoldedPatches
 from skconvgp.processes.basis._inducing import Inducing
 from skconvgp.processes.basis._plain import KernelBasis, report_of
 
-MOST_IMAGES = 32  # whose patches a worker holds at once
+MOST_IMAGES, ON_GPU = 32, 1024  # whose patches a worker, or a GPU, holds at once
 COPIES = 3  # of patches, of pairs of patches and of features, temporaries included
 MOST_ROWS = 1024  # of features that are held at once
 
@@ -100,11 +108,11 @@ class PatchBasis(Basis):
         """Return the prior with features for a mean prior variance `unit`."""
         return replace(self, inducing=self.inducing.in_units(unit))
 
-    def features(self, rows: NDArray[Any], run: Run) -> Tensor:
+    def features(self, rows: Rows, run: Run) -> Tensor:
         """Return features (n, r) of a block of rows."""
         return self.mean_features([rows], run)
 
-    def mean_features(self, versions: list[NDArray[Any]], run: Run) -> Tensor:
+    def mean_features(self, versions: Sequence[Rows], run: Run) -> Tensor:
         """Return means (n, r) of the features of versions of images, as blocks of rows.
 
         They cost less than features of each version, as the whitening is linear.
@@ -112,19 +120,20 @@ class PatchBasis(Basis):
         evaluate = partial(self.inducing.features, dtype=run.config.solve_dtype)
         return torch.cat(self.in_tiles(evaluate, versions, run))
 
-    def variances(self, rows: NDArray[Any], run: Run) -> Tensor:
+    def variances(self, rows: Rows, run: Run) -> Tensor:
         """Return prior variances (n,) of rows, in the precision of solves."""
         evaluate = self.inducing.variances
         variances = torch.cat(self.in_tiles(evaluate, [rows], run))
         return variances.to(run.config.solve_dtype)
 
     def blocks(
-        self, rows: NDArray[Any], run: Run, label: str
+        self, rows: Rows, run: Run, label: str
     ) -> Iterator[tuple[slice, Tensor]]:
         """Yield blocks of rows with their features (b, r), in solve precision."""
         size = min(MOST_ROWS, self.rows_at_once(run.config))
         show = run.progress(FEATURES, unit=IMAGES, is_fit=label == "fit")
         show(0, len(rows))
+        rows = place_rows(rows, run.config.device)
         for part in slices(len(rows), size):
             yield part, self.features(rows[part], run)
             show(part.stop, len(rows))
@@ -151,13 +160,14 @@ class PatchBasis(Basis):
 
         A variance takes P^2 evaluations of the base kernel for an image of P patches.
         """
-        for part, features in self.blocks(new.rows, run, "predict"):
+        rows = place_rows(new.rows, run.config.device)
+        for part, features in self.blocks(rows, run, "predict"):
             if needs_diag:
-                yield features, self.variances(new.rows[part], run)
+                yield features, self.variances(rows[part], run)
             else:
                 yield features, features.new_zeros(len(features))
 
-    def covariance(self, rows: NDArray[Any], run: Run, unit: float) -> Tensor:
+    def covariance(self, rows: Rows, run: Run, unit: float) -> Tensor:
         """Return covariances (n1, n1) of new samples with each other, in a unit."""
         return self.exact.covariance(rows, run, unit)
 
@@ -196,7 +206,7 @@ class PatchBasis(Basis):
                 "with a larger `stride` or, to an estimator of patches, a smaller "
                 "`n_inducing` or `n_locations`."
             )
-        return min(MOST_IMAGES, n_images)
+        return min(MOST_IMAGES if config.device.type == "cpu" else ON_GPU, n_images)
 
     def rows_at_once(self, config: ComputeConfig) -> int:
         """Return how many rows of features are held at once."""
@@ -204,13 +214,14 @@ class PatchBasis(Basis):
         return stream_rows(self.n_samples, itemsize, config.memory_budget)
 
     def in_tiles(
-        self, evaluate: Any, versions: list[NDArray[Any]], run: Run
+        self, evaluate: Any, versions: Sequence[Rows], run: Run
     ) -> list[Tensor]:
         """Return the results of tiles of rows of one or more versions, in their order.
 
         `evaluate` takes as many blocks of images as there are versions.
         """
-        images, config = [self.exact.images(rows) for rows in versions], run.config
+        config = run.config
+        images = [place(self.exact.images(rows), config.device) for rows in versions]
         n_images = self.images_at_once(config)
         jobs = (
             partial(

@@ -121,7 +121,7 @@ def patches_of(kernel: PatchKernel, images: Tensor) -> tuple[Tensor, Tensor]:
     grid = kernel.grid(cast(ImageShape, tuple(images.shape[1:])))
     shape = (grid.n_stacked * grid.shape[0], grid.shape[1])
     patches = kernel.normalized_patches(images).flatten(3)
-    weights = kernel.weight_maps(grid).to(images)
+    weights = kernel.weights_like(grid, images)
     n, n_groups, _, size = patches.shape
     return patches.reshape(n, n_groups, *shape, size), weights.reshape(-1, *shape)
 

@@ -5,19 +5,18 @@ The formulas: docs/maths.rst, "Sums of parts".
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from skconvgp._config import ComputeConfig
 from skconvgp._threads import threads_for
-from skconvgp._typing import FloatArray
-from skconvgp.engine import slices, to_numpy
+from skconvgp._typing import FloatArray, Rows
+from skconvgp.engine import has_room, held, keep_held, slices, to_numpy
 from skconvgp.kernels._flips import flip
 from skconvgp.linalg import own_products, symmetrize_
 from skconvgp.processes._run import Run
@@ -65,21 +64,27 @@ class PatchPart(Seen):
         part = cls(view, basis, is_averaged, np.empty((0, basis.n_samples)))
         # They are kept in the precision of responses: more digits would be rounded off.
         run = in_dtype(run, basis.tile_dtype)
-        rows, n = to_numpy(seen.flatten(1)), len(seen) // (2 if is_averaged else 1)
+        rows, n = seen.flatten(1), len(seen) // (2 if is_averaged else 1)
+        dtype, device = basis.tile_dtype, run.config.device
+        # Each block goes to the host alone if all have no room on a GPU.
+        needed = n * basis.n_samples * dtype.itemsize * (1 + needs_plain)
+        place = device if has_room(2 * needed, device) else torch.device("cpu")
         blocks, plain = [], []
         for block in slices(n, part._at_once(run.config)):
             versions = [rows[:n][block], rows[n:][block]][: 1 + is_averaged]
             if needs_plain:
                 one, other = (part._mean([version], run) for version in versions)
-                plain.append(to_numpy(one.to(basis.tile_dtype)))
+                plain.append(one.to(place, dtype))
                 of_block = (one + other) / 2.0
             else:
                 of_block = part._mean(versions, run)
-            blocks.append(to_numpy(of_block.to(basis.tile_dtype)))
+            blocks.append(of_block.to(place, dtype))
         if needs_plain:
-            alone = replace(part, is_averaged=False, features=np.concatenate(plain))
+            alone = replace(
+                part, is_averaged=False, features=keep_held(torch.cat(plain))
+            )
             part = replace(part, plain=alone)
-        return replace(part, features=np.concatenate(blocks))
+        return replace(part, features=keep_held(torch.cat(blocks)))
 
     def without_plain(self) -> Self:
         """Return the part, which keeps nothing for the one without mirror images."""
@@ -117,7 +122,7 @@ class PatchPart(Seen):
         gram = torch.empty((n, n), dtype=dtype, device=config.device)
         for part in slices(n, min(PRODUCTS, self._at_once(config))):
             # Products with earlier images: those with later ones are the same.
-            own = run.tensor(self.features[part])
+            own = self._trained(part, run)
             if part.start:
                 products = self._products(own, part.start, run)
                 gram[part, : part.start] = products
@@ -158,7 +163,7 @@ class PatchPart(Seen):
         by_features = sums @ self.features
         gradients: list[Tensor] = []
         for given in self._versions(Sight(images)):
-            rows = seen_rows(self, given, run)
+            rows = to_numpy(seen_rows(self, given, run))
             by_rows = self.basis.pull(rows, by_features, run)
             by_images = through(self, given.images, by_rows)
             gradients.append(flip(by_images) if gradients else by_images)
@@ -169,7 +174,7 @@ class PatchPart(Seen):
         versions = [seen_rows(self, given, run) for given in self._versions(sight)]
         return self._mean(versions, run)
 
-    def _mean(self, versions: list[NDArray[Any]], run: Run) -> Tensor:
+    def _mean(self, versions: Sequence[Rows], run: Run) -> Tensor:
         """Return the mean features (b, r) of versions of images, as rows."""
         return self.basis.mean_features(versions, run.quiet())
 
@@ -182,8 +187,15 @@ class PatchPart(Seen):
         """Return products (b, n) of features (b, r) with training features."""
         blocks = slices(n, self._at_once(run.config))
         with threads_for(n * features.numel()):
-            ours = [features @ run.tensor(self.features[part]).mT for part in blocks]
+            ours = [features @ self._trained(part, run).mT for part in blocks]
             return torch.cat(ours, 1)
+
+    def _trained(self, part: slice, run: Run) -> Tensor:
+        """Return the features of a range of training images, on the device."""
+        config = run.config
+        if config.device.type == "cpu":
+            return run.tensor(self.features[part])
+        return held(self.features, config.device)[part].to(config.solve_dtype)
 
     def _at_once(self, config: ComputeConfig) -> int:
         return self.basis.rows_at_once(config)

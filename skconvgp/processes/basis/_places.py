@@ -72,7 +72,7 @@ def _of_part(part: FoldedPatches, sight: Sight, output: int, run: Run) -> Tensor
     """Return maps (n, h, w) of a part, on the host."""
     found: list[Tensor] = []
     for version in [sight, sight.flipped][: 1 + part.is_averaged]:
-        rows, exact = seen_rows(part, version, run), part.kernel_basis
+        rows, exact = to_numpy(seen_rows(part, version, run)), part.kernel_basis
         evaluate = partial(_of_terms, part.terms, output)
         maps = torch.cat(part.basis.in_tiles(evaluate, [rows], run)).to("cpu")
         maps = _unpooled(exact, maps, rows)

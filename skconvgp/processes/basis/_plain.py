@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from skconvgp._config import ComputeConfig
-from skconvgp._typing import FloatArray, ImageShape
+from skconvgp._resident import once
+from skconvgp._typing import FloatArray, ImageShape, Rows
 from skconvgp.backends import (
     BackendChoice,
     ResponsesChoice,
@@ -27,6 +28,7 @@ from skconvgp.engine import (
     MatrixOracle,
     TileCache,
     kernel_shape,
+    place,
     pool_images,
     pooled_size,
     pull_back,
@@ -103,7 +105,7 @@ class KernelBasis(Basis):
         """Precision of tiles."""
         return torch.float32 if self.dtype == "float32" else torch.float64
 
-    def images(self, rows: NDArray[Any] | None = None) -> Tensor:
+    def images(self, rows: Rows | None = None) -> Tensor:
         """Return samples as the kernel sees them; by default its own samples."""
         rows = self.rows if rows is None else rows
         shape = kernel_shape(self.kernel, self.image_shape)
@@ -146,14 +148,14 @@ class KernelBasis(Basis):
 
     def oracle(self, run: Run, label: str) -> KernelOracle:
         """Return the oracle of covariances of the samples."""
-        return self._oracle(run, label, self.images())
+        return self._oracle(run, label, self.images(), is_own=True)
 
     def cached_oracle(self, run: Run) -> KernelOracle:
         """Return the oracle for a `fit`, which keeps finished tiles."""
         images, choice = self.images(), self.choice(run)
         cache = run.find_cache(choice, self._config(run), images)
         run.caches.extend([cache] if cache else [])
-        return self._oracle(run, "fit", images, choice, cache)
+        return self._oracle(run, "fit", images, choice, cache, is_own=True)
 
     def stream(
         self,
@@ -169,10 +171,10 @@ class KernelBasis(Basis):
         A prior variance may cost half as much as a covariance.
         """
         n_rows, oracle = _rows_at_once(width or self.n_samples, run.config), self.oracle
-        images = self.images(new.rows)
+        images = place(self.images(new.rows), run.config.device)
         yield from oracle(run, label).stream(images, n_rows, needs_diag=needs_diag)
 
-    def variances(self, rows: NDArray[Any], run: Run) -> Tensor:
+    def variances(self, rows: Rows, run: Run) -> Tensor:
         """Return prior variances (n1,) of new samples (n1, d)."""
         return self._oracle(run.quiet(), "basis", self.images(rows)).diag()
 
@@ -191,7 +193,7 @@ class KernelBasis(Basis):
         other = replace(self, rows=rows, dtype=dtype or self.dtype)
         return other.oracle(run, "basis").gram()
 
-    def covariance(self, rows: NDArray[Any], run: Run, unit: float) -> Tensor:
+    def covariance(self, rows: Rows, run: Run, unit: float) -> Tensor:
         """Return covariances (n1, n1) of new samples with each other, in a unit."""
         return self._oracle(run, "basis", self.images(rows)).gram() / unit
 
@@ -228,8 +230,15 @@ class KernelBasis(Basis):
         images: Tensor,
         choice: BackendChoice | None = None,
         cache: TileCache | None = None,
+        *,
+        is_own: bool = False,
     ) -> KernelOracle:
-        choice = choice or self.choice(run)
+        choice, device = choice or self.choice(run), run.config.device
+        if device.type != "cpu" and is_own:
+            key = device, self.map_shape
+            images = once(self.rows, key, lambda: place(images, device))
+        elif device.type != "cpu":
+            images = place(images, device)
         config, is_fit = self._config(run), label == "fit"
         show = run.progress(COVARIANCES, self.n_position_pairs, is_fit=is_fit)
         return KernelOracle(choice.tiles(), images, config, run.runner, show, cache)
@@ -308,7 +317,7 @@ class MatrixBasis(Basis):
         n_rows = _rows_at_once(width or self.n_samples, run.config)
         diag = np.zeros(len(new)) if new.diag is None else new.diag
         for part in slices(len(new), n_rows):
-            cross = new.rows[part][:, self.indices]
+            cross: Any = new.rows[part][:, self.indices]
             yield run.tensor(cross), run.tensor(diag[part])
 
     def report(self, run: Run) -> BasisReport:

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from skconvgp._typing import FloatArray
-from skconvgp.engine import to_tensor
 from skconvgp.processes._run import Run
 from skconvgp.processes.basis._inducing import InducingSet, lifted, pooled_together
 from skconvgp.processes.basis._parts import Seen, in_dtype
@@ -86,10 +85,7 @@ class QuickPatches(Seen):
         """Return what gives the features of each part, and the variances of the sum."""
         terms = [member.basis.inducing.terms for member in self.members]
         sets: tuple[InducingSet, ...] = tuple(chain.from_iterable(terms))
-        lifts = [
-            to_tensor(one.scaled_lift, run.config.device, run.config.solve_dtype)
-            for one in sets
-        ]
+        lifts = [one.lift_at(run.config.device, run.config.solve_dtype) for one in sets]
 
         def evaluate(*versions: Tensor, backend: str) -> tuple[Tensor, ...]:
             if len(self.members) > 1:

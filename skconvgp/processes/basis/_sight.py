@@ -17,7 +17,13 @@ from skconvgp.engine import rows_to_tensor, slices, to_numpy
 from skconvgp.kernels._flips import flip
 from skconvgp.processes._problem import first_of_each
 from skconvgp.processes._run import Run
-from skconvgp.processes.basis._views import AT_ONCE, FitView, View, pull_through, see
+from skconvgp.processes.basis._views import (
+    FitView,
+    View,
+    at_once,
+    pull_through,
+    see,
+)
 
 FEW = 8  # images whose values stay in a core's cache while a view shows them
 
@@ -74,7 +80,7 @@ class Sight:
     views are fitted once.
     """
 
-    images: Tensor  # (n, c, h, w), on the host
+    images: Tensor  # (n, c, h, w), on any device
     # What is known: of what (a key of a fit, or a source and a precision), and values.
     _of: Any = field(default=None, repr=False)
     _known: Any = field(default=None, repr=False)
@@ -90,10 +96,10 @@ class Sight:
     def through(
         self, view: View | None, device: torch.device, dtype: torch.dtype
     ) -> Tensor:
-        """Return the images through a view, on the host, in a precision."""
+        """Return the images through a view, on a device, in a precision."""
         if not isinstance(view, SharedView):
             return see(view, self.images, device, dtype)
-        parts = slices(len(self.images), AT_ONCE)
+        parts = slices(len(self.images), at_once(device))
         with torch.no_grad():
             if self._of != (id(view.source), dtype):
                 self._known = None  # before others are computed
@@ -105,10 +111,10 @@ class Sight:
                     ],
                 )
                 self._of = id(view.source), dtype
-            few = FEW if device.type == "cpu" else AT_ONCE
+            few = FEW if device.type == "cpu" else at_once(device)
             return torch.cat(
                 [
-                    view.project(of_few).to("cpu", dtype)
+                    view.project(of_few).to(dtype)
                     for one in self._known[1]
                     for of_few in one.split(few)
                 ]
@@ -134,6 +140,7 @@ class Sight:
             view, seen = fit_view.fit_on(*self._known)
         else:
             view, seen = fit_view(given.to(device))
+            seen = seen.to(device)
         return view, seen if are_all else see(view, images, device, images.dtype)
 
     @cached_property
@@ -157,10 +164,10 @@ def source_of(view: View | None) -> int:
     return id(view.source) if isinstance(view, SharedView) else 0
 
 
-def seen_rows(part: Any, sight: Sight, run: Run) -> NDArray[Any]:
-    """Return rows of images as the view of a part shows them."""
+def seen_rows(part: Any, sight: Sight, run: Run) -> Tensor:
+    """Return rows of images as the view of a part shows them, on the device."""
     dtype = part.kernel_basis.tile_dtype
-    return to_numpy(sight.through(part.view, run.config.device, dtype).flatten(1))
+    return sight.through(part.view, run.config.device, dtype).flatten(1)
 
 
 def through(part: Any, images: Tensor, by_rows: FloatArray) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from skconvgp._config import ComputeConfig
 from skconvgp._protocols import CompletedGram
-from skconvgp._typing import FloatArray
+from skconvgp._typing import FloatArray, Rows
 from skconvgp.engine import (
     KernelOracle,
     SummedOracle,
@@ -130,7 +130,7 @@ class SummedBasis(Basis):
                 self.coarse_scale * basis + variances,
             )
 
-    def covariance(self, rows: NDArray[Any], run: Run, unit: float) -> Tensor:
+    def covariance(self, rows: Rows, run: Run, unit: float) -> Tensor:
         """Return covariances (n1, n1) of new samples with each other, in a unit."""
         coarse = self.coarse.covariance(rows, run, unit)
         lifted, variances = self._lifted(rows, run)
@@ -152,7 +152,7 @@ class SummedBasis(Basis):
         return SummedOracle(oracle, self.coarse_scale, features, residual_diag)
 
     def _lifted(
-        self, rows: NDArray[Any], run: Run, *, needs_diag: bool = True
+        self, rows: Rows, run: Run, *, needs_diag: bool = True
     ) -> tuple[Tensor, Tensor]:
         """Return features (n1, r) of new samples, and their prior variances (n1,).
 

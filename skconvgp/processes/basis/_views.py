@@ -11,7 +11,7 @@ from torch import Tensor
 from skconvgp._typing import ImageShape
 from skconvgp.engine import slices
 
-AT_ONCE = 64  # images
+AT_ONCE, ON_GPU = 64, 1024  # images
 
 
 class View(Protocol):
@@ -74,19 +74,25 @@ def require_slopes(view: View | None) -> None:
 def see(
     view: View | None, images: Tensor, device: torch.device, dtype: torch.dtype
 ) -> Tensor:
-    """Return images through a view, on the host; `dtype` is the precision of a view.
+    """Return images through a view, on a device; `dtype` is the precision of a view.
 
     Without a view they are the images themselves.
     """
     if view is None:
         return images
+    # Where it computes: code that knows nothing of tensors does that on the host.
+    at = torch.device("cpu") if isinstance(view, ArrayView) else device
     with torch.no_grad():
-        return torch.cat(
-            [
-                view(images[part].to(device, dtype)).to("cpu", dtype)
-                for part in slices(len(images), AT_ONCE)
-            ]
-        )
+        shown = [
+            view(images[part].to(at, dtype)).to(dtype)
+            for part in slices(len(images), at_once(at))
+        ]
+        return torch.cat(shown).to(device)
+
+
+def at_once(device: torch.device) -> int:
+    """Return how many images a view is shown at once."""
+    return AT_ONCE if device.type == "cpu" else ON_GPU
 
 
 def pull_through(view: View | None, images: Tensor, by_seen: Tensor) -> Tensor:

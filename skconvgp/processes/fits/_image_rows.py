@@ -300,6 +300,7 @@ def _read(
     weights, r = data.weights, source.n_samples
     dtype = torch.float32 if len(images.rows) >= MANY_IMAGES else torch.float64
     features = torch.empty((len(kept), r), dtype=torch.float64, device=weights.device)
+    where = to_tensor(kept, weights.device)
     by_class: ClassMoments | None = None
     if of_classes is not None:
         by_class = ClassMoments.empty(of_classes.shape[1], r, dtype, weights.device)
@@ -312,7 +313,7 @@ def _read(
             whole = whole or Moments.around(block.mean(0), n_targets, dtype)
             whole.add(block, data.targets[part], weights[part])
         first, last = np.searchsorted(kept, [part.start, part.stop])
-        features[first:last] = block[kept[first:last] - part.start].to(features)
+        features[first:last] = block[where[first:last] - part.start].to(features)
     if by_class is not None:
         return by_class.finish(), features
     moment, response = whole.finish()

@@ -16,7 +16,7 @@ from torch import Generator, Tensor
 
 from skconvgp._tensors import permutation, uniforms
 from skconvgp._typing import FloatArray, ImageShape
-from skconvgp.engine import kernel_shape, require_memory, to_numpy
+from skconvgp.engine import kernel_shape, place, require_memory, to_numpy
 from skconvgp.kernels import Kernel, PatchKernel
 from skconvgp.kernels._flips import flip
 from skconvgp.processes._problem import first_of_each
@@ -143,7 +143,7 @@ class PartChoice:
         if known is not None:
             choice = choice._replace(inducing=known)
         choices = (choice,) * len(terms)
-        given = basis.images(basis.rows[first_of_each(basis.rows)])
+        given = seen[first_of_each(basis.rows)]
         inducing = choose_inducing(
             terms_of(basis.kernel), choices, given, resources.generator()
         )
@@ -255,6 +255,7 @@ def summed(
     `run_of` returns how to compute the matrix of a part. Matrices have a precision, by
     default that of the weights.
     """
+    images = place(images, run.config.device)
     sight = Sight(torch.cat([images, flip(images)]) if is_mirrored else images)
     used: list[int] = np.flatnonzero(weights).tolist()
     total = of_images.new_zeros((len(images),) * 2, dtype=dtype)

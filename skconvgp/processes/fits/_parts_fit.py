@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from skconvgp._tensors import permutation
 from skconvgp._typing import FloatArray
-from skconvgp.engine import Size, to_numpy
+from skconvgp.engine import Size, place, to_numpy
 from skconvgp.inference import WeightedSum, choose_mixture, mixed, noise_grid
 from skconvgp.kernels._flips import flip
 from skconvgp.processes._plan import (
@@ -325,6 +325,7 @@ class PartsFit:
         matrices of the others: then features are computed once.
         """
         images = self.images.images(problem.rows[indices])
+        images = place(images, run.config.device)
         n, weights = len(images), run.tensor(problem.weights[indices])
         is_mirrored, needs_plain = any(mirrors), len(mirrors) > 1
         sight = Sight(torch.cat([images, flip(images)]) if is_mirrored else images)

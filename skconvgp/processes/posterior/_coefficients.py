@@ -105,14 +105,17 @@ class CoefficientPosterior:
         each, excess = zip(
             *(one.variance(prior) for one in self._updates(values)), strict=True
         )
-        return Spread(self._of_outputs(torch.stack(each, 1)), excess=max(excess))
+        return Spread(
+            self._of_outputs(torch.stack(each, 1)), excess=torch.stack(excess).max()
+        )
 
     def part(
         self, values: Tensor, prior: Tensor
-    ) -> tuple[list[CovarianceUpdate], float]:
+    ) -> tuple[list[CovarianceUpdate], Tensor]:
         """Return the updates of the prior covariances by the data."""
         updates = list(self._updates(values))
-        return updates, max(one.variance(prior)[1] for one in updates)
+        beyond = torch.stack([one.variance(prior)[1] for one in updates])
+        return updates, beyond.max()
 
     def joint(self, parts: list[list[CovarianceUpdate]], prior: Tensor) -> Tensor:
         """Return covariances (n, n, n_outputs), or one for all outputs."""

@@ -113,12 +113,12 @@ class Labelled:
         if cov.ndim == 3:
             var = cov.diagonal(dim1=1, dim2=2)
             between = cov if var.shape[1] > 1 else None
-        clipped = float((-var).clamp(min=0.0).max())
-        return Spread(var.clamp(min=0.0), between, clipped, float(-residual.min()))
+        clipped = (-var).clamp(min=0.0).max()
+        return Spread(var.clamp(min=0.0), between, clipped, -residual.min())
 
-    def part(self, values: Tensor, prior: Tensor) -> tuple[Tensor, float]:
+    def part(self, values: Tensor, prior: Tensor) -> tuple[Tensor, Tensor]:
         """Return the values themselves."""
-        return values, float(-self.state.explained(values, prior)[1].min())
+        return values, -self.state.explained(values, prior)[1].min()
 
     def joint(self, parts: list[Tensor], prior: Tensor) -> Tensor:
         """Return covariances (n, n, k) between samples."""

@@ -58,7 +58,7 @@ class MeansAlone:
         """Raise a ValueError."""
         raise ValueError(NOT_KEPT.format(UNCERTAINTY))
 
-    def part(self, values: Tensor, prior: Tensor) -> tuple[Any, float]:  # noqa: ARG002
+    def part(self, values: Tensor, prior: Tensor) -> tuple[Any, None]:  # noqa: ARG002
         """Raise a ValueError."""
         raise ValueError(NOT_KEPT.format(UNCERTAINTY))
 

@@ -87,7 +87,8 @@ def choose_solved(
             start += len(values)
         var, clipped = None, 0.0
         if needs_var:
-            var, clipped = CovarianceUpdate(half).variance(prior)
+            var, below = CovarianceUpdate(half).variance(prior)
+            clipped = float(below)
         latent = _latent(
             mean,
             var,

@@ -20,8 +20,10 @@ class Spread:
 
     var: Tensor  # (b, 1) if all outputs have the same, else (b, k)
     between: Tensor | None = None  # (b, k, k), if outputs of a sample are correlated
-    clipped: float = 0.0  # how far below zero rounding had taken a variance
-    excess: float = 0.0  # what features explain beyond the prior variance
+    # How far below zero rounding had taken a variance, and what features explain beyond
+    # the prior variance: of no dimension.
+    clipped: Tensor | None = None
+    excess: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class Posterior(Protocol):
         """Return variances, given values (b, m) and prior variances (b,) in a unit."""
         ...
 
-    def part(self, values: Tensor, prior: Tensor) -> tuple[Any, float]:
+    def part(self, values: Tensor, prior: Tensor) -> tuple[Any, Tensor | None]:
         """Return the values of a block for a joint covariance, and `Spread.excess`."""
         ...
 

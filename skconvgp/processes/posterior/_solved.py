@@ -127,9 +127,9 @@ class Solved:
         self,
         values: Tensor,
         prior: Tensor,  # noqa: ARG002  (joint covariances are not clipped)
-    ) -> tuple[CovarianceUpdate, float]:
+    ) -> tuple[CovarianceUpdate, None]:
         """Return the update of the prior covariances by the data."""
-        return self._update(values), 0.0
+        return self._update(values), None
 
     def joint(self, parts: list[CovarianceUpdate], prior: Tensor) -> Tensor:
         """Return one covariance for all outputs."""
