@@ -80,8 +80,8 @@ def many() -> str:
         f"**60 000 images of MNIST**: `ImageClassifier` has an error of "
         f"{percent(whole['error'], 2)} and takes {whole['fit_cpu_seconds']:.0f} "
         f"processor seconds {source}; `PatchGPClassifier` has "
-        f"{percent(patches['error'], 2)} in {patches['fit_seconds']:.0f} seconds of two "
-        f"cores, and a small network, without augmentation, "
+        f"{percent(patches['error'], 2)} in {patches['fit_seconds']:.0f} seconds of "
+        f"two cores, and a small network, without augmentation, "
         f"{percent(network['error'], 2)} in {network['fit_cpu_seconds']:.0f} processor "
         f"seconds {sources('patches', 'patches')}."
     )
