@@ -26,6 +26,7 @@ version = release = installed_version("skconvgp")
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.extlinks",
     "mathml",
     "numpydoc",
     "site_files",
@@ -38,6 +39,11 @@ source_suffix = {".rst": "restructuredtext", ".md": "restructuredtext"}
 default_role = "code"
 math_number_all = False
 math_eqref_format = "({number})"
+
+extlinks = {
+    "arxiv": ("https://arxiv.org/abs/%s", "arXiv:%s"),
+    "doi": ("https://doi.org/%s", "doi:%s"),
+}
 
 # Links into other projects are looked up on the network, hence only on request.
 if os.environ.get("SKCONVGP_DOCS_INTERSPHINX"):
