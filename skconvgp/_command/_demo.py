@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import shlex
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ from skconvgp._command._fit import classes_in, fitted
 from skconvgp._command._folder import Folder
 from skconvgp._command._peers import peers, scores
 from skconvgp._command._sheet import N_SHOWN, Sheet
-from skconvgp._command._terminal import count, require_writable, tell
+from skconvgp._command._terminal import count, require_writable, show, tell
 from skconvgp.datasets import fetch_mnist, load_digits_images
 from skconvgp.metrics import expected_calibration_error
 from skconvgp.questions import audit
@@ -82,8 +82,8 @@ def _run(options: Any) -> None:
             )
         lines = _of_folder(classes_in(options.folder, options.size, output), sheet)
     sheet.save(output)
-    sys.stdout.writelines(f"{line}\n" for line in lines)
-    sys.stdout.write(f"\nthe picture: {output}\n")
+    for line in (*lines, "", f"the picture: {output}"):
+        show(line)
 
 
 def _of_folder(folder: Folder, sheet: Sheet) -> list[str]:
@@ -105,7 +105,8 @@ def _of_folder(folder: Folder, sheet: Sheet) -> list[str]:
         "",
         str(gp.fit_report_),
         "",
-        f"more of it on a page: python -m skconvgp audit {folder.path}",
+        "more of it on a page: "
+        f"python -m skconvgp audit {shlex.quote(str(folder.path))}",
     ]
 
 

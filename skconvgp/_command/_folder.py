@@ -66,7 +66,9 @@ def read_folder(path: Path, size: int, output: Path) -> Folder:
         images = _read(paths, size)
     names = [Path(one).parent.name for one in paths]
     left = {str(one): NO_PICTURES for one in folders if one.name not in names}
-    return Folder(path, images, paths, np.array(names), left | left_out)
+    # A name that is no text, as Linux allows it, has escapes.
+    labels = [os.fsencode(one).decode("utf-8", "backslashreplace") for one in names]
+    return Folder(path, images, paths, np.array(labels), left | left_out)
 
 
 def _read(paths: list[str], size: int) -> Any:

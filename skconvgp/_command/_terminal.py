@@ -6,13 +6,20 @@ import sys
 from argparse import ArgumentTypeError
 from pathlib import Path
 
-__all__ = ["count", "require_writable", "tell"]
+__all__ = ["count", "require_writable", "show", "tell"]
 
 
 def tell(text: str) -> None:
     """Write a line on stderr."""
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
+
+
+def show(text: str) -> None:
+    """Write a line on stdout; names of files may have what it cannot write."""
+    encoding = sys.stdout.encoding or "utf-8"
+    shown = text.encode(encoding, "backslashreplace").decode(encoding)
+    sys.stdout.write(f"{shown}\n")
 
 
 def count(text: str) -> int:

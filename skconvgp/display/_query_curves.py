@@ -16,6 +16,7 @@ from skconvgp.display._pyplot import pyplot_for
 from skconvgp.display._scoring import score_name
 from skconvgp.estimators._validation import random_source
 from skconvgp.questions import query
+from skconvgp.questions._query import checked_strategy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -166,7 +167,8 @@ class QueryCurvesDisplay:
         Raises
         ------
         ValueError
-            For numbers that are no positive integers, or more labels than the pool has.
+            For strategies that are not those of the estimator, numbers that are no
+            positive integers, or more labels than the pool has.
         """
         X, y = indexable(X, np.asarray(y))
         sizes = {"start": start, "batch": batch, "n_batches": n_batches}
@@ -175,7 +177,7 @@ class QueryCurvesDisplay:
         numbers = start + batch * np.arange(n_batches + 1)
         if strategies is None:
             strategies = OF_CLASSIFIERS if is_classifier(estimator) else OF_REGRESSORS
-        names = list(strategies)
+        names = _strategies(estimator, strategies)
         score, source = check_scoring(estimator, scoring), random_source(random_state)
         scores = {name: np.empty((n_draws, len(numbers))) for name in names}
 
@@ -285,6 +287,15 @@ class QueryCurvesDisplay:
                 f"for each draw, got shape {draws.shape}."
             )
         return draws
+
+
+def _strategies(estimator: Any, given: Iterable[str]) -> list[str]:
+    """Return strategies of an estimator; raise unless each has one of the names."""
+    if isinstance(given, str) or not (names := list(given)):
+        raise ValueError(f"`strategies` must be a list of names, got {given!r}.")
+    for name in names:
+        checked_strategy(estimator, name)
+    return names
 
 
 def _check_sizes(n: int, **sizes: int) -> None:

@@ -24,7 +24,7 @@ from skconvgp.inference import Pool, least_variance
 from skconvgp.processes import Choice, Latent
 from skconvgp.questions._asked import answering, given_samples
 
-__all__ = ["query"]
+__all__ = ["checked_strategy", "query"]
 
 MOST_CANDIDATES, MOST_IN_MEAN = 2000, 5000
 AUTO, RANDOM, MARGIN = "auto", "random", "margin"
@@ -122,7 +122,7 @@ def query(
     array([2, 4])
     """
     check_is_fitted(gp)
-    strategy = _checked(gp, strategy)
+    strategy = checked_strategy(gp, strategy)
     X = given_samples(X_pool, "X_pool")
     n_pool = len(X)
     source = random_source(random_state)
@@ -179,7 +179,7 @@ def _drawn(
     return in_mean, candidates
 
 
-def _checked(gp: Any, strategy: object) -> str:
+def checked_strategy(gp: Any, strategy: object) -> str:
     """Return the strategy of an estimator; raise unless it has one of the name."""
     if strategy not in STRATEGIES:
         raise ValueError(f"`strategy` must be one of {STRATEGIES}, got {strategy!r}.")

@@ -1,5 +1,7 @@
 """``python -m skconvgp demo``: digits beside peers, and the pictures of a folder."""
 
+import io
+import os
 import re
 import sys
 
@@ -120,6 +122,25 @@ def test_files_that_cannot_be_read_are_told(folder, tmp_path, capsys):
     given = ["demo", "--folder", str(folder), "--size", "8", "--output", output]
     assert main(given) == 0
     assert f"left out: {folder / 'a' / 'notes.txt'} (" in capsys.readouterr().err
+
+
+def test_names_that_are_no_text_or_not_of_the_terminal_have_escapes(
+    folder, tmp_path, monkeypatch
+):
+    (folder / "b").rename(folder / "\xfc")
+    # Linux has names that are no text.
+    (folder / "c").rename(folder / os.fsdecode(b"c\xff"))
+    named = folder.rename(tmp_path / "my own")
+    written = io.TextIOWrapper(io.BytesIO(), "ascii")
+    monkeypatch.setattr(sys, "stdout", written)
+    output = str(tmp_path / "own.png")
+    given = "--folder", str(named), "--size", "8", "--output", output
+    assert main(["demo", *given]) == 0
+    written.flush()
+    shown = written.buffer.getvalue().decode("ascii")
+    assert ": \\xfc, " in shown
+    assert ": c\\xff, " in shown
+    assert f"python -m skconvgp audit '{named}'\n" in shown
 
 
 def test_bad_input_is_told_before_any_work(folder, tmp_path, capsys, monkeypatch):

@@ -134,6 +134,24 @@ def test_wrong_values_are_refused():
         QueryCurvesDisplay.from_estimator(gp, X, y)
 
 
+def test_strategies_are_checked_before_work(monkeypatch):
+    monkeypatch.setattr(ConvNetGPClassifier, "fit", None)
+    monkeypatch.setattr(ConvNetGPRegressor, "fit", None)
+    X, y = classes(60)
+    few = {"start": 10, "batch": 5, "n_batches": 1}
+    gp = ConvNetGPClassifier(rbf(1.0))
+    for strategies in ([], "random"):
+        with pytest.raises(ValueError, match="`strategies` must be a list of names"):
+            QueryCurvesDisplay.from_estimator(gp, X, y, **few, strategies=strategies)
+    with pytest.raises(ValueError, match=r"must be one of .* got 'entropy'"):
+        QueryCurvesDisplay.from_estimator(
+            gp, X, y, **few, strategies=["random", "entropy"]
+        )
+    gp = ConvNetGPRegressor(rbf(1.0))
+    with pytest.raises(ValueError, match="'margin' is for classifiers"):
+        QueryCurvesDisplay.from_estimator(gp, X, y, **few, strategies=["margin"])
+
+
 def test_says_how_to_get_matplotlib(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"\.\[display\]"):
