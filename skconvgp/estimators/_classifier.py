@@ -218,8 +218,8 @@ class GPClassifier(ClassifierMixin, BaseGP):
         whole fit. Samples with equal inputs are left out together, as are samples of a
         group, and an image with all of its versions, because copies would predict each
         other. Of a group, scores of label regression are as if its share of a class
-        had stayed, as a new group would find it. Samples of weight 0 have no
-        predictions.
+        had stayed; if a group holds most of a class, it says little either way. Samples
+        of weight 0 have no predictions.
 
         Returns
         -------

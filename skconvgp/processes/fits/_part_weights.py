@@ -17,9 +17,9 @@ from skconvgp.processes.fits._part_choice import PartChoice, cost_of
 
 # Share of a part that is kept; as a share of equal shares, if there are many parts.
 LEAST_SHARE, LEAST_OF_EQUAL = 0.02, 0.5
-# How much worse the criterion may be for a millisecond less of a new image. Of fits to
-# more images than judge it is less, in proportion: parts gain from images, and some
-# more than the criterion of fewer of them knows.
+# How much worse the criterion may be for a millisecond less of a new image. In a fit to
+# twice the images that judge it is a quarter, and so on: some parts gain more from
+# further images than these know (docs/adr/image-classifier.md).
 PRICE = 3e-3
 
 
@@ -71,7 +71,7 @@ def without_idle(
     Parts of a small share go first. Then the dearest parts are tried: a part goes if
     the criterion rises by less than its price, once the other parts are chosen anew.
     """
-    price = PRICE * min(1.0, len(samples.targets) / n_images)
+    price = PRICE * min(1.0, len(samples.targets) / n_images) ** 2
     kept: list[int] = np.flatnonzero(found.shares).tolist()
     n_free = int(total.is_free.sum())
     least = total.room * min(LEAST_SHARE, LEAST_OF_EQUAL / max(n_free, 1))
