@@ -101,7 +101,7 @@ def test_a_dear_part_stays_in_a_fit_to_many_images():
     found = choose_mixture(total, samples)
     choices = [PartChoice(rbf(), cost=0.0), PartChoice(rbf(), cost=300.0)]
     few, many = (without_idle(total, samples, found, choices, n) for n in (60, 120))
-    # The criterion rises by .72 without it: between 300 times .003 and a quarter of that.
+    # Without it the criterion rises by .72: between 300 * .003 and a quarter of that.
     assert few.left_out - found.left_out == pytest.approx(0.719, abs=0.01)
     assert few.shares[1] == 0.0
     assert many.shares[1] > 0.4
