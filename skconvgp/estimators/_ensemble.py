@@ -11,6 +11,7 @@ from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted, column_or_1d, has_fit_parameter
 
 from skconvgp._ambient import public
+from skconvgp._documented import reference_page
 from skconvgp._typing import FloatArray
 from skconvgp.engine import host_values
 from skconvgp.estimators._callbacks import BaseCallbacks
@@ -124,6 +125,8 @@ class KernelEnsembleClassifier(ClassifierMixin, BaseCallbacks, _BaseComposition)
     >>> bool(ensemble.weights_.min() > 0.3)
     True
     """
+
+    _get_doc_link = reference_page
 
     weights_: FloatArray
     estimators_: list[Any]

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Self
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 
+from skconvgp._documented import reference_page
 from skconvgp.estimators._callbacks import BaseCallbacks
 from skconvgp.estimators._versions import with_version, without_version
 from skconvgp.estimators.settings._checks import is_precomputed
@@ -37,6 +38,8 @@ def require_nested(
 
 class KernelEstimator(BaseCallbacks, BaseEstimator):
     """An estimator with a kernel, which takes images too."""
+
+    _get_doc_link = reference_page
 
     # Makes the kernel that None stands for.
     _default_kernel: ClassVar[Callable[[], Kernel]] = convnet

@@ -4,12 +4,15 @@ from typing import Any
 
 from sklearn.utils import Tags
 
+from skconvgp._documented import reference_page
 from skconvgp.estimators._callbacks import BaseCallbacks
 from skconvgp.estimators._versions import with_version, without_version
 
 
 class TrainedEstimator(BaseCallbacks):
     """An estimator that trains networks on samples or images, from a random start."""
+
+    _get_doc_link = reference_page
 
     random_state: Any
 

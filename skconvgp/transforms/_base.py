@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from torch import Tensor
 
 from skconvgp._ambient import public
+from skconvgp._documented import reference_page
 from skconvgp._settings import is_number
 from skconvgp._tensors import native
 from skconvgp._typing import ImageShape
@@ -77,6 +78,8 @@ class InvertibleMap(ImageMap, Protocol):
 
 class ImageTransformer(TransformerMixin, BaseCallbacks, BaseEstimator):
     """A transformer of images, which may come as rows."""
+
+    _get_doc_link = reference_page
 
     image_shape: object
     device: str

@@ -12,6 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from skconvgp._ambient import public
+from skconvgp._documented import reference_page
 from skconvgp._typing import ImageShape
 from skconvgp.estimators._columns import image_columns
 from skconvgp.estimators._public_fit import public_fit
@@ -117,6 +118,8 @@ class ReadImages(TransformerMixin, BaseEstimator):
            [0., 0., 0., 0., 0., 0., 0., 0.],
            [0., 0., 0., 0., 0., 0., 0., 0.]], dtype=float32)
     """
+
+    _get_doc_link = reference_page
 
     reader_: PictureReader
 

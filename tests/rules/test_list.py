@@ -4,6 +4,7 @@ import inspect
 
 import pytest
 
+from skconvgp._addresses import DOCS_URL
 from tests.helpers.public import (
     CALLS,
     CASES,
@@ -50,6 +51,24 @@ def test_every_public_method_is_called(cls):
         if not name.startswith(("_", "set_"))
     }
     assert methods - OTHERS <= set(CALLS)
+
+
+@pytest.mark.parametrize(
+    "cls",
+    dict.fromkeys(type(case.estimator) for case in CASES),
+    ids=lambda cls: cls.__name__,
+)
+def test_pictures_of_estimators_link_to_their_page(cls, monkeypatch):
+    estimator = next(one.estimator for one in CASES if type(one.estimator) is cls)
+    if not DOCS_URL:
+        assert estimator._get_doc_link() == ""
+    monkeypatch.setattr("skconvgp._documented.DOCS_URL", "https://docs.example")
+    (module,) = (one for one in MODULES.values() if cls.__name__ in one.__all__)
+    page = f"https://docs.example/api/generated/{module.__name__}.{cls.__name__}.html"
+    assert estimator._get_doc_link() == page
+    assert page in estimator._repr_html_()
+    of_user = type("Own", (cls,), {"__module__": "own"})
+    assert of_user._get_doc_link(object.__new__(of_user)) == ""
 
 
 def test_cases_have_different_names():
