@@ -371,7 +371,11 @@ def run_beside(resources: Resources, placement: Placement, needed: int) -> Run:
     return resources.run(placement, 0 if placement.device.type == "cpu" else needed)
 
 
-def _largest(values: Sequence[Tensor | None]) -> float:
-    """Return the largest of numbers of blocks, of which None is 0."""
-    known = [value for value in values if value is not None]
-    return max(0.0, float(torch.stack(known).max())) if known else 0.0
+def _largest(values: Sequence[Tensor | float | None]) -> float:
+    """Return the largest of numbers of blocks, of which None is 0.
+
+    Those on a GPU are read at once.
+    """
+    there = [value for value in values if isinstance(value, Tensor)]
+    here = [value for value in values if isinstance(value, float)]
+    return max([0.0, *here, *([float(torch.stack(there).max())] if there else [])])
