@@ -16,18 +16,19 @@ from speed_table import read_record
 
 PANELS = [("mnist", 500), ("cifar10", 500)]
 TICKS = [1, 10, 100, 1000]
-# Name and place of the label: to the left, the right or below; ours have a colour.
+# Name and place of the label: left, right, above or below; ours have a colour.
 MARKS = {
-    "ImageClassifier": ("ImageClassifier", "left", "#d94801", "*"),
+    "ImageClassifier": ("ImageClassifier", "above", "#d94801", "*"),
     "PatchGPClassifier": ("PatchGPClassifier", "left", "#4292c6", "s"),
     "scattering, whitening, SVC": ("SVC on whitened\nscattering", "left", "", "D"),
     "CNN, ten times the seconds": ("trained CNN", "below", "", "o"),
     "SVC": ("SVC on pixels", "right", "", "v"),
 }
-OFFSETS = {"left": (-9, 0), "right": (9, 0), "below": (0, -9)}
+OFFSETS = {"left": (-9, 0), "right": (9, 0), "above": (0, 9), "below": (0, -9)}
 ALIGNED = {
     "left": {"ha": "right", "va": "center"},
     "right": {"ha": "left", "va": "center"},
+    "above": {"ha": "center", "va": "bottom"},
     "below": {"ha": "center", "va": "top"},
 }
 LIGHT = {"ink": "#222222", "grid": "#e5e5e5", "other": "#666666"}
