@@ -108,15 +108,17 @@ def calibrate(
     return replace(calibration, familiarity=familiarity)
 
 
-def restored_means(mean: FloatArray, class_factors: FloatArray) -> FloatArray:
-    """Return left-out means (m, c) of label regression as if no class had left.
+def restored_means(
+    mean: FloatArray, lowest: FloatArray, class_factors: FloatArray
+) -> FloatArray:
+    """Return left-out means (m, c) as if no group had taken a class away.
 
-    The factors (m, c) are those of `restored`.
+    The lowest targets (c,) are those of other classes. The factors (m, c) are those of
+    `restored`.
     """
-    off = -1.0 / (mean.shape[1] - 1)  # the target of other classes
-    scores = restored(in_double(mean - off), in_double(class_factors))
-    restored_to: FloatArray = to_numpy(scores) + off
-    return restored_to
+    scores = restored(in_double(mean - lowest), in_double(class_factors))
+    means: FloatArray = to_numpy(scores) + lowest
+    return means
 
 
 def in_double(values: FloatArray) -> Tensor:

@@ -46,7 +46,6 @@ from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._progress import progress_of
 from skconvgp.estimators.settings._checks import as_likelihood
 from skconvgp.estimators.settings._gp import GPSettings
-from skconvgp.likelihoods import Gaussian
 from skconvgp.processes import (
     LabelModel,
     Latent,
@@ -385,13 +384,14 @@ class GPClassifier(ClassifierMixin, BaseGP):
             Which samples.
         mean, var : ndarray of shape (m, k)
             Means and variances; covariances (m, k, k) if the functions have some. Means
-            of label regression are as if groups had not taken classes away.
+            are as if groups had not taken their share of classes away.
         """
         loo = self._leave_out(is_subset_enough=is_subset_enough)
         model = self._process.model
         mean = loo.mean + self.latent_offset_
-        if model.class_factors is not None and isinstance(self.likelihood_, Gaussian):
-            mean = restored_means(mean, model.class_factors[loo.indices])
+        if model.class_factors is not None:
+            lowest = model.targets.min(0) * model.scale + self.latent_offset_
+            mean = restored_means(mean, lowest, model.class_factors[loo.indices])
         if not loo.has_noise:
             return loo.indices, mean, loo.var
         noise = model.noise / np.minimum(model.left_out_weights[loo.indices], 1.0)
