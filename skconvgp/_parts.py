@@ -105,6 +105,14 @@ class Part:
         with named_recursion():
             return copy.deepcopy(self)
 
+    def __eq__(self, other: object) -> bool:
+        """Compare settings; an array equals a tuple of the same numbers."""
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        return same_settings(self, other)
+
+    __hash__ = None  # type: ignore[assignment]
+
     def __repr__(self) -> str:
         """Show the settings that differ from their defaults."""
         try:

@@ -16,7 +16,7 @@ from skconvgp.kernels._architectures import (
     resnet32,
     three_layer_convnet,
 )
-from skconvgp.kernels._base import Kernel, Product, Scale, Sum
+from skconvgp.kernels._base import Kernel, OnColumns, Product, Scale, Sum
 from skconvgp.kernels._combinators import Residual, Sequential
 from skconvgp.kernels._elementwise import Elementwise
 from skconvgp.kernels._flips import FlipAverage
@@ -55,6 +55,7 @@ __all__ = [
     "LeakyReLU",
     "Maps",
     "MaxNormalization",
+    "OnColumns",
     "PatchContrast",
     "PatchKernel",
     "PatchWhitening",

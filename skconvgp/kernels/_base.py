@@ -8,10 +8,11 @@ covariances of all their pairs. Loops, devices and memory limits are the engine'
 import copy
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from numbers import Real
+from operator import add, mul
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -32,6 +33,7 @@ from skconvgp._typing import (
 )
 from skconvgp.kernels._capabilities import require_mirrored, sample_network
 from skconvgp.kernels._checks import plain_value, require_variance
+from skconvgp.kernels._columns import plain_columns, require_columns, taken
 from skconvgp.kernels._from_data import settings_from_data
 from skconvgp.kernels._hyperparameters import (
     DEFAULT_BOUNDS,
@@ -44,6 +46,7 @@ from skconvgp.kernels._segments import leaves, require_no_pool, strides_of
 
 __all__ = [
     "Kernel",
+    "OnColumns",
     "Product",
     "Scale",
     "Sum",
@@ -161,6 +164,29 @@ class Kernel(Part, ABC):
         """Return a copy with other settings; names as ``set_params`` takes them."""
         return copy.deepcopy(self).set_params(**params)
 
+    def on(self, columns: int | Sequence[int]) -> "OnColumns":
+        """Return this kernel of some columns of the samples.
+
+        Sums of such kernels are additive models: see :class:`OnColumns`.
+
+        Parameters
+        ----------
+        columns : int or sequence of int
+            Positions of the columns, from 0; of images, in the order c, h, w.
+
+        Returns
+        -------
+        kernel : OnColumns
+            The kernel.
+
+        Examples
+        --------
+        >>> from skconvgp.kernels import rbf
+        >>> rbf().on(0) + rbf().on([1, 2])
+        Sum(OnColumns(kernel=rbf(), columns=(0,)), OnColumns(kernel=rbf(), columns=(1, 2)))
+        """  # noqa: E501  (a doctest's output)
+        return OnColumns(self, plain_columns(columns))
+
     @property
     def _free(self) -> tuple[Hyperparameter, ...]:
         return tuple(item for item in self.hyperparameters if item.is_free)
@@ -252,12 +278,12 @@ class Sum(_Several):
     def cross(self, one: Prepared, two: Prepared) -> Tensor:
         """Add the covariances (n1, n2) of the terms."""
         parts = zip(self.parts, split(one), split(two), strict=True)
-        return _total([term.cross(first, second) for term, first, second in parts])
+        return reduce(add, (term.cross(a, b) for term, a, b in parts))
 
     def diag(self, one: Prepared) -> Tensor:
         """Add the prior variances (n,) of the terms."""
         parts = zip(self.parts, split(one), strict=True)
-        return _total([term.diag(first) for term, first in parts])
+        return reduce(add, (term.diag(first) for term, first in parts))
 
     @property
     def map_strides(self) -> tuple[int, int]:
@@ -289,7 +315,7 @@ class Sum(_Several):
     def image_pass(self, var: Tensor) -> tuple[Tensor, Prepared]:
         """Pass variance maps (h, w, n) through all branches."""
         passes = [map_layer(term).image_pass(var) for term in self.parts]
-        return _total([out for out, _ in passes]), tuple(trace for _, trace in passes)
+        return reduce(add, (out for out, _ in passes)), tuple(t for _, t in passes)
 
     def pair_pass(self, maps: Maps, one: Prepared, two: Prepared) -> Maps:
         """Pass covariance maps through all branches."""
@@ -323,14 +349,12 @@ class Product(_Several):
     def cross(self, one: Prepared, two: Prepared) -> Tensor:
         """Multiply the covariances (n1, n2) of the factors."""
         parts = zip(self.parts, split(one), split(two), strict=True)
-        return _product(
-            [factor.cross(first, second) for factor, first, second in parts]
-        )
+        return reduce(mul, (factor.cross(a, b) for factor, a, b in parts))
 
     def diag(self, one: Prepared) -> Tensor:
         """Multiply the prior variances (n,) of the factors."""
         parts = zip(self.parts, split(one), strict=True)
-        return _product([factor.diag(first) for factor, first in parts])
+        return reduce(mul, (factor.diag(first) for factor, first in parts))
 
 
 class Wrapped(Kernel):
@@ -430,6 +454,83 @@ class Scale(Wrapped):
         return out.linear(lambda maps: maps * self.factor)
 
 
+@dataclass(repr=False, eq=False)
+class OnColumns(Kernel):
+    r"""A kernel of some columns of the samples, :math:`k(x_S, x'_S)`.
+
+    Sums of such kernels are additive models: functions that are sums of functions of
+    few variables each. ``kernel.on(columns)`` makes one.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Kernel of vectors. Settings of it that follow from data, as a "median", follow
+        from these columns.
+    columns : int or sequence of int
+        Positions of the columns, from 0, each one once; of images, in the order c, h,
+        w.
+
+    References
+    ----------
+    Duvenaud, Nickisch and Rasmussen, "Additive Gaussian processes", 2011, section 2.
+
+    Examples
+    --------
+    >>> from skconvgp import gram_matrix
+    >>> from skconvgp.kernels import dot_product, rbf
+    >>> kernel = rbf(1.0).on(0) + dot_product().on(1)
+    >>> gram_matrix(kernel, [[0.0, 1.0], [0.0, 2.0]])
+    array([[3., 4.],
+           [4., 6.]])
+    """
+
+    kernel: Kernel
+    columns: int | Sequence[int]
+
+    def check(self, image_shape: ImageShape) -> None:
+        """Raise a ValueError that says why images of this shape cannot be used."""
+        require_kernels(self, (self.kernel,))
+        require_columns(self.columns, image_shape)
+        self.kernel.check(self.seen(image_shape))
+
+    @property
+    def is_spatial(self) -> bool:
+        """Whether the value depends on the layout of the pixels: never."""
+        return False
+
+    def settings_from(self, images: Tensor) -> dict[str, object]:
+        """Return the kernel, if settings of it follow from these columns of images."""
+        require_columns(self.columns, (images[0].numel(), 1, 1))
+        resolved = self.kernel.resolve(taken(images, self.positions))
+        return {} if resolved is self.kernel else {"kernel": resolved}
+
+    def n_positions(self, image_shape: ImageShape) -> int:
+        """Return the positions of the map of one pair of the inner kernel."""
+        return self.kernel.n_positions(self.seen(image_shape))
+
+    def prepare(self, images: Tensor) -> Prepared:
+        """Prepare the columns of images (n, c, h, w)."""
+        return self.kernel.prepare(taken(images, self.positions))
+
+    def cross(self, one: Prepared, two: Prepared) -> Tensor:
+        """Return the covariance (n1, n2) of two prepared sets."""
+        return self.kernel.cross(one, two)
+
+    def diag(self, one: Prepared) -> Tensor:
+        """Return the prior variance (n,) of each prepared sample."""
+        return self.kernel.diag(one)
+
+    def seen(self, _: ImageShape) -> ImageShape:
+        """Return the shape of the columns of images of a shape."""
+        return len(self.positions), 1, 1
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """Positions of the columns."""
+        found: tuple[int, ...] = plain_columns(self.columns)
+        return found
+
+
 def split(prepared: Prepared) -> tuple[Prepared, ...]:
     """Return the branches of a prepared tree."""
     assert isinstance(prepared, tuple)
@@ -445,17 +546,3 @@ def require_kernels(kernel: Kernel, parts: tuple[object, ...]) -> None:
             raise ValueError(  # noqa: TRY004  (a wrong setting, not a wrong type)
                 f"{kernel!r} must be made of kernels, got {part!r}."
             )
-
-
-def _total(tensors: list[Tensor]) -> Tensor:
-    total = tensors[0]
-    for tensor in tensors[1:]:
-        total = total + tensor
-    return total
-
-
-def _product(tensors: list[Tensor]) -> Tensor:
-    product = tensors[0]
-    for tensor in tensors[1:]:
-        product = product * tensor
-    return product

@@ -16,7 +16,7 @@ from torch import Generator
 
 from skconvgp._protocols import FeatureMap
 from skconvgp._typing import ImageShape
-from skconvgp.kernels._base import Kernel, Product, Scale, Sum
+from skconvgp.kernels._base import Kernel, OnColumns, Product, Scale, Sum
 from skconvgp.kernels._checks import plain_value
 from skconvgp.kernels._map_layer import MapLayer
 from skconvgp.kernels._network_features import (
@@ -30,6 +30,7 @@ from skconvgp.kernels._spectral import (
     ErfFeatures,
     FourierFeatures,
     LinearFeatures,
+    OfColumns,
     Rescaled,
     Scaled,
     Sketch,
@@ -52,6 +53,7 @@ FEATURE_MAPS: tuple[type, ...] = (
     FourierFeatures,
     LinearFeatures,
     NetworkFeatures,
+    OfColumns,
     OpticalFeatures,
     Rescaled,
     Scaled,
@@ -64,7 +66,7 @@ LEAST_FEATURES = 2
 DRAWN_COPIES = 4
 KNOWN = (
     "rbf, matern, arcsine, dot_product, polynomial, optical, networks of layers with a "
-    "finite twin, and sums, products and multiples of these have some"
+    "finite twin, and sums, products, multiples and columns of these have some"
 )
 
 
@@ -128,7 +130,7 @@ def shared_values(features: FeatureMap) -> int:
             return max(map(shared_values, features.parts))
         case SketchedProduct():
             return max(shared_values(one.features) for one in features.factors)
-        case Rescaled() | Scaled():
+        case OfColumns() | Rescaled() | Scaled():
             return shared_values(features.features)
     return 0
 
@@ -150,6 +152,8 @@ def drawn_values(kernel: Kernel, image_shape: ImageShape, n_features: int) -> in
             return sum(parts) + DRAWN_COPIES * len(kernel.parts) * n_features
         case Scale():
             return drawn_values(kernel.kernel, image_shape, n_features)
+        case OnColumns():
+            return drawn_values(kernel.kernel, kernel.seen(image_shape), n_features)
     return n_features
 
 
@@ -197,8 +201,8 @@ def _draw(
     settings: NetworkSettings,
     orthogonal: bool,
 ) -> FeatureMap:
-    def draw(part: Kernel, count: int) -> FeatureMap:
-        return _draw(part, image_shape, count, generator, settings, orthogonal)
+    def draw(part: Kernel, count: int, shape: ImageShape = image_shape) -> FeatureMap:
+        return _draw(part, shape, count, generator, settings, orthogonal)
 
     match kernel:
         case HasFeatures():
@@ -216,6 +220,9 @@ def _draw(
             return SketchedProduct(tuple(sketches), n_features)
         case Scale():
             return Scaled(draw(kernel.kernel, n_features), plain_value(kernel.factor))
+        case OnColumns():
+            inner = draw(kernel.kernel, n_features, kernel.seen(image_shape))
+            return OfColumns(inner, kernel.positions)
         case MapLayer():
             try:
                 return network_features(

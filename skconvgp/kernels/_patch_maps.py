@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skconvgp._parts import Part, same_settings
+from skconvgp._parts import Part
 from skconvgp._resident import once
 from skconvgp._tensors import int_range, reals
 from skconvgp.kernels._capabilities import capability
@@ -54,14 +54,6 @@ class PatchMap(Part):
     """A map of a patch, of which `fit` learns the constants from training patches."""
 
     learned: ClassVar[tuple[str, ...]]
-
-    def __eq__(self, other: object) -> bool:
-        """Compare settings and constants."""
-        if not isinstance(other, type(self)):
-            return NotImplemented
-        return same_settings(self, other)
-
-    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         """Show the settings; of learned constants, that there are some."""

@@ -12,7 +12,6 @@ from typing import Any, ClassVar, cast
 import torch
 from torch import Tensor
 
-from skconvgp._parts import same_settings
 from skconvgp._resident import once
 from skconvgp._typing import Bounds, ImageShape, Prepared, Scalar
 from skconvgp.kernels._base import Kernel, require_kernels
@@ -139,14 +138,6 @@ class PatchKernel(Kernel):
     location_lengthscale_bounds: Bounds = DEFAULT_BOUNDS
 
     parts_from_data: ClassVar[tuple[str, ...]] = ("base",)
-
-    def __eq__(self, other: object) -> bool:
-        """Compare settings; an array equals a tuple of the same numbers."""
-        if not isinstance(other, type(self)):
-            return NotImplemented
-        return same_settings(self, other)
-
-    __hash__ = None  # type: ignore[assignment]
 
     @property
     def is_spatial(self) -> bool:

@@ -17,6 +17,7 @@ from torch import Generator, Tensor
 from skconvgp._protocols import FeatureMap
 from skconvgp._tensors import normals, random_ints
 from skconvgp.kernels._base import Kernel
+from skconvgp.kernels._columns import taken
 from skconvgp.linalg import random_frames
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "ErfFeatures",
     "FourierFeatures",
     "LinearFeatures",
+    "OfColumns",
     "Rescaled",
     "Scaled",
     "Sketch",
@@ -178,6 +180,28 @@ class Scaled:
     def __call__(self, images: Tensor) -> Tensor:
         """Return the features of images."""
         return self.features(images) * math.sqrt(self.factor)
+
+
+@dataclass(frozen=True)
+class OfColumns:
+    """Features of some columns of the samples."""
+
+    features: FeatureMap
+    columns: tuple[int, ...]
+
+    @property
+    def n_features(self) -> int:
+        """Number of features of a sample."""
+        return self.features.n_features
+
+    @property
+    def n_values(self) -> int:
+        """Number of values that are held at once for each sample."""
+        return self.features.n_values
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Return the features of images."""
+        return self.features(taken(images, self.columns))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from typing import cast
 import torch
 from torch import Generator, Tensor
 
-from skconvgp._parts import same_settings
 from skconvgp._tensors import normals, reals
 from skconvgp._typing import Bounds, ImageShape, Prepared, Scalar, Value
 from skconvgp.kernels._checks import (
@@ -34,14 +33,6 @@ class _StationaryKernel(VectorKernel):
 
     lengthscale: Value | str
     lengthscale_bounds: Bounds
-
-    def __eq__(self, other: object) -> bool:
-        """Compare settings; an array equals a tuple of the same numbers."""
-        if not isinstance(other, type(self)):
-            return NotImplemented
-        return same_settings(self, other)
-
-    __hash__ = None  # type: ignore[assignment]
 
     def settings_from(self, images: Tensor) -> dict[str, object]:
         """Return the lengthscale, if it follows from images or vectors (n, ...)."""

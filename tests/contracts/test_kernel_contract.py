@@ -168,6 +168,7 @@ COMPOSED = [
     MaxNormalization(convnet(depth=1) + rbf(lengthscale=4.0)),
     MaxNormalization(convnet(depth=2, kernel_size=3), mode="exact", scale=4.0**20),
     MaxNormalization(Cosine(), mode="fixed", scale=3.0),
+    rbf(lengthscale=4.0).on(0) + dense(depth=1).on([3, 1]) * Cosine().on([2, 4, 5]),
 ]
 PATCHES = [
     PatchKernel(rbf(2.0), normalization=None, location_lengthscale=None),
