@@ -59,8 +59,8 @@ PUBLIC_NAMES = {
         KernelFlowsRegressor KernelFlowsWarp
         NystromCompletedGP NystromCompletedGPRegressor PatchGPClassifier
         PatchGPRegressor __version__ as_sklearn_kernel
-        check_precision gram_diag gram_gradient gram_matrix gram_vjp
-        selection_report show_versions""",
+        check_precision from_sklearn_kernel gram_diag gram_gradient gram_matrix
+        gram_vjp selection_report show_versions""",
     "skconvgp.augmentation": "Flip Part Shift",
     "skconvgp.completion": """CoarseKernel CompletedGram EnsembleNystrom
         IterativeSVD MatrixFactorization NearestNeighbors Nystrom Part RandomFeatures
@@ -79,8 +79,9 @@ PUBLIC_NAMES = {
         KernelFlowsRegressor
         KernelFlowsWarp NystromCompletedGP NystromCompletedGPRegressor OtherPlan
         PatchGPClassifier PatchGPRegressor PlannedStage
-        PrecisionReport SelectionReport as_sklearn_kernel check_precision gram_diag
-        gram_gradient gram_matrix gram_vjp selection_report show_versions""",
+        PrecisionReport SelectionReport as_sklearn_kernel check_precision
+        from_sklearn_kernel gram_diag gram_gradient gram_matrix gram_vjp
+        selection_report show_versions""",
     "skconvgp.exceptions": """CompletionError ImageShapeWarning JitterWarning
         NotFiniteError NotPSDError ScaleWarning TileMemoryError
         VersionMismatchWarning""",

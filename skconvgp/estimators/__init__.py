@@ -18,6 +18,7 @@ from skconvgp.estimators._report import FitReport, show_versions
 from skconvgp.estimators._selection import SelectionReport, selection_report
 from skconvgp.estimators._trusted import SKOPS_TRUSTED_TYPES
 from skconvgp.estimators._warp import KernelFlowsWarp
+from skconvgp.estimators.functions._from_sklearn import from_sklearn_kernel
 from skconvgp.estimators.functions._gradients import gram_gradient, gram_vjp
 from skconvgp.estimators.functions._gram import gram_diag, gram_matrix
 from skconvgp.estimators.functions._precision import PrecisionReport, check_precision
@@ -57,6 +58,7 @@ __all__ = [
     "SelectionReport",
     "as_sklearn_kernel",
     "check_precision",
+    "from_sklearn_kernel",
     "gram_diag",
     "gram_gradient",
     "gram_matrix",

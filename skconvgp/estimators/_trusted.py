@@ -30,6 +30,7 @@ from skconvgp.estimators._report import FitReport
 from skconvgp.estimators._shown import ShownSamples
 from skconvgp.estimators._views import TransformedView
 from skconvgp.estimators._warp import KernelFlowsWarp
+from skconvgp.estimators.functions._from_sklearn import SklearnKernel
 from skconvgp.estimators.networks._encoder import BinaryEncoder
 from skconvgp.estimators.networks._encoder_head import CodeHead
 from skconvgp.estimators.networks._network_classification import (
@@ -104,6 +105,7 @@ _LIKELIHOODS = (getattr(likelihoods, name) for name in likelihoods.__all__)
 _NOT_KEPT = (Part, likelihoods.ExpectedSites, likelihoods.Targets)
 _CLASSES += [cls for cls in _LIKELIHOODS if cls not in _NOT_KEPT]
 _CLASSES += [getattr(processes, name) for name in KEPT]
+_CLASSES += [SklearnKernel]
 _CLASSES += [*FEATURE_MAPS, KernelFeatures, processes.LandmarkFeatures]
 _CLASSES += [augmentation.Flip, augmentation.Shift]
 _CLASSES += [

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, clone, is_regressor
+from sklearn.gaussian_process.kernels import RationalQuadratic
 
 import skconvgp as sk
 from skconvgp import (
@@ -387,6 +388,14 @@ def _of_scikit_learn() -> list[np.ndarray]:
     return [*kernel(X, eval_gradient=True), kernel.diag(X)]
 
 
+def _from_scikit_learn() -> list[np.ndarray]:
+    """Return what a kernel of scikit-learn computes for us."""
+    X, _ = digits(4)
+    kernel = sk.from_sklearn_kernel(RationalQuadratic(2.0))
+    gram, slopes = sk.gram_gradient(kernel, X)
+    return [sk.gram_matrix(kernel, X), sk.gram_diag(kernel, X), gram, slopes]
+
+
 def _of_selection() -> list[np.ndarray]:
     """Return the scores of two kernels."""
     X, y = digits(N)
@@ -430,6 +439,7 @@ SQUARE = np.cov(np.random.default_rng(0).normal(size=(4, 9)))
 FUNCTIONS: dict[str, Callable[[], object]] = {
     **{f"kernel {part!r}": partial(_of_kernel, part) for part in KERNELS},
     "as_sklearn_kernel": _of_scikit_learn,
+    "from_sklearn_kernel": _from_scikit_learn,
     "selection_report": _of_selection,
     "robustness_curve": _of_robustness,
     "prediction_set": partial(

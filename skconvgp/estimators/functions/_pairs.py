@@ -18,7 +18,7 @@ from skconvgp.engine import KernelOracle, kernel_shape, rows_to_images
 from skconvgp.estimators._given import FLOATS, images_to_rows
 from skconvgp.estimators._scale import require_squares
 from skconvgp.estimators._validation import require_channels_first, shape_of_rows
-from skconvgp.estimators.settings._checks import is_kernel
+from skconvgp.estimators.settings._checks import is_kernel, way_to_kernel
 from skconvgp.kernels import Kernel
 
 
@@ -47,7 +47,10 @@ def read_pairs(kernel: Any, X: Any, Y: Any, image_shape: object) -> Pairs:
     """Return the pairs of samples; raise if the kernel cannot take them."""
     if not is_kernel(kernel):
         found = "samples; X comes behind it" if is_kernel(X) else repr(kernel)
-        raise ValueError(f"`kernel` must be a kernel of skconvgp.kernels, got {found}.")
+        raise ValueError(
+            "`kernel` must be a kernel of skconvgp.kernels"
+            f"{way_to_kernel(kernel)}, got {found}."
+        )
     rows, given = _sample_rows(X)
     shape = shape_of_rows(kernel, image_shape, rows.shape[1], given)
     others = (

@@ -43,6 +43,7 @@ def as_sklearn_kernel(
     See Also
     --------
     gram_matrix : For ``kernel="precomputed"``.
+    from_sklearn_kernel : The other direction.
 
     Examples
     --------

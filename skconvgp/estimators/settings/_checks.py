@@ -15,6 +15,7 @@ from typing import Any, NoReturn, Self, TypeGuard, TypeVar
 
 import numpy as np
 import torch
+from sklearn.gaussian_process.kernels import Kernel as TheirKernel
 
 from skconvgp._protocols import (
     Completion,
@@ -179,7 +180,14 @@ def as_kernel(
         return usual
     if is_kernel(kernel):
         return kernel
-    raise UnfitError(expected)
+    raise UnfitError(expected + way_to_kernel(kernel))
+
+
+def way_to_kernel(given: object) -> str:
+    """Return how a kernel of scikit-learn becomes one of this package."""
+    if isinstance(given, TheirKernel):
+        return " (`from_sklearn_kernel` makes one of a kernel of scikit-learn)"
+    return ""
 
 
 def as_placement(device: object, needed: int = 0) -> Placement:
