@@ -89,7 +89,10 @@ def plan_image_fit(
         shares = preferred_shares(shares, choices)
     mirrors = settings.read("flips", as_mirrors, shape=shape, can_judge=can_judge)
     used, reason = settings.for_problem(problem, samples.training, has_labels=False)
-    whole = PartsFit(basis, choices, used, shares, mirrors, keeps_left_out)
+    has_labels = problem.codes is not None
+    whole = PartsFit(
+        basis, choices, used, shares, mirrors, keeps_left_out, has_labels=has_labels
+    )
     report: dict[str, Any] = {"kernel_reason": ""}
     marks = _landmarks(settings, whole, problem, resources, is_first=is_first)
     if marks.count is None:

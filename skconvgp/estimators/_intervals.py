@@ -54,7 +54,7 @@ class LeftOutErrors:
             for i in np.flatnonzero(are_varied):
                 copies = replace(loo.repeated, scatter=scatter[:, i])
                 added[i] = added_noise(squares[:, i], var, weights, copies, model.noise)
-        squares /= var[:, None] + added
+        squares *= model.error_factor**2 / (var[:, None] + added)
         factors = np.sqrt(square_factors(squares, weights))
         factors[~(are_varied & is_scaled)] = 1.0
         sizes = np.sqrt(squares)

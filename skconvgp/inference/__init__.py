@@ -78,6 +78,7 @@ from skconvgp.inference._mixture import (
     mixed,
     restored,
 )
+from skconvgp.inference._mixture_errors import error_factor
 from skconvgp.inference._noise import (
     log_density,
     noise_grid,
@@ -140,6 +141,7 @@ __all__ = [
     "bootstrap_directions",
     "choose_amplitude",
     "choose_mixture",
+    "error_factor",
     "feature_bound",
     "feature_evidence",
     "feature_inverse_blocks",

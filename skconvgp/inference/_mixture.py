@@ -27,6 +27,7 @@ __all__ = [
     "Mixture",
     "WeightedSum",
     "choose_mixture",
+    "left_out_errors",
     "mixed",
     "restored",
 ]
@@ -102,7 +103,7 @@ class LeftOutSamples:
         residuals = torch.empty_like(self.targets)
         logs, quadratic = duals.new_zeros(()), duals.new_zeros(())
         for indices, block in zip(self.blocks, blocks, strict=True):
-            error, variances = _left_out(block, duals[indices])
+            error, variances = left_out_errors(block, duals[indices])
             logs = logs + variances.log().sum()
             quadratic = quadratic + (error.square() / variances[..., None]).sum()
             residuals = residuals.index_put((indices,), error)
@@ -188,7 +189,7 @@ def restored(scores: Tensor, class_factors: Tensor) -> Tensor:
     return scores + (class_factors - 1.0) * scores.clamp(min=0.0)
 
 
-def _left_out(block: Tensor, duals: Tensor) -> tuple[Tensor, Tensor]:
+def left_out_errors(block: Tensor, duals: Tensor) -> tuple[Tensor, Tensor]:
     """Return errors (g, s, k) of left-out blocks (g, s, s), and variances (g, s)."""
     if block.shape[1] == 1:
         return duals / block, 1.0 / block[:, :, 0]

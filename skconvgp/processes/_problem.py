@@ -175,6 +175,8 @@ class Model:
     # Log density of the targets; None if it is computed on demand.
     log_evidence: float | None
     n_versions: int = 1  # how many rows each sample is, as in `EqualInputs`
+    # How much larger errors of new samples are than left-out ones, which have chosen.
+    error_factor: float = 1.0
     # (k,), factor of the deviations of each function; None for 1.
     deviation_factors: FloatArray | None = None
     # (k,), noise of observations beside `noise`, in deviations only; None for none.
@@ -261,6 +263,7 @@ class Model:
         )
         model = replace(
             further,
+            error_factor=self.error_factor,
             targets=np.vstack([self.targets, further.targets]),
             weights=np.concatenate([self.weights, further.weights]),
             left_out_weights=np.concatenate(

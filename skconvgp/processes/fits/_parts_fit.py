@@ -16,7 +16,13 @@ from numpy.typing import NDArray
 from skconvgp._tensors import permutation
 from skconvgp._typing import FloatArray
 from skconvgp.engine import Size, place, to_numpy
-from skconvgp.inference import WeightedSum, choose_mixture, mixed, noise_grid
+from skconvgp.inference import (
+    WeightedSum,
+    choose_mixture,
+    error_factor,
+    mixed,
+    noise_grid,
+)
 from skconvgp.kernels._flips import flip
 from skconvgp.processes._plan import (
     GPU_SELECTION_COPIES,
@@ -27,7 +33,7 @@ from skconvgp.processes._plan import (
     missing_memory,
     route_in_place,
 )
-from skconvgp.processes._problem import Problem, Settings, entries
+from skconvgp.processes._problem import Model, Problem, Settings, entries
 from skconvgp.processes._run import (
     EIGEN,
     FACTOR,
@@ -74,6 +80,22 @@ FOR_MIRRORS = 1.0
 
 
 @dataclass(frozen=True)
+class ChosenParts:
+    """What is chosen before a sum is fitted."""
+
+    # Those in use, of all images, if all images have chosen them; otherwise None.
+    built: Built | None
+    shares: FloatArray  # (p,), weights of all parts
+    is_mirrored: bool  # whether mirror images are averaged over
+    settings: Settings
+    error_factor: float = 1.0  # as in `Model`
+
+    def told(self, model: Model) -> Model:
+        """Return a model that knows how the choice lets errors seem too small."""
+        return replace(model, error_factor=self.error_factor)
+
+
+@dataclass(frozen=True)
 class PartsFit:
     """How a sum of parts is fitted.
 
@@ -92,6 +114,8 @@ class PartsFit:
         criterion.
     keeps_left_out : bool
         Whether leave-one-out values are used after the fit.
+    has_labels : bool
+        Whether targets are those of labels, whose deviations are not told.
     """
 
     images: KernelBasis
@@ -100,6 +124,7 @@ class PartsFit:
     shares: FloatArray
     mirrors: tuple[bool, ...]
     keeps_left_out: bool
+    has_labels: bool = True
 
     @property
     def size(self) -> Size:
@@ -120,7 +145,9 @@ class PartsFit:
         """Numbers of views and of features, and those that choose weights."""
         n, shape = self.images.n_samples, self.images.map_shape
         choices = [self.choices[i] for i in np.flatnonzero(self.shares != 0.0)]
-        n_judged = len(choices) * len(self.mirrors) + MIXING_COPIES
+        # With one way to see mirror images, errors of new samples need as much again.
+        n_ways = len(self.mirrors) if self.has_labels else 2
+        n_judged = len(choices) * n_ways + MIXING_COPIES
         judged = n_judged * min(n, JUDGED_IMAGES) ** 2 * self._is_choosing
         versions = 2 if any(self.mirrors) else 1
         shown = max(choice.n_shown(shape) for choice in choices) * versions * n // 2
@@ -174,7 +201,8 @@ class PartsFit:
     ) -> Fitted:
         start, n = clock(run.config.device), len(problem.rows)
         run.progress.expect(*self._stages(n, route))
-        built, weights, mirror, settings = self.chosen(problem, resources, run)
+        chosen = self.chosen(problem, resources, run)
+        built, weights, mirror = chosen.built, chosen.shares, chosen.is_mirrored
         report = tell_parts(self.choices, weights, run, is_mirrored=mirror)
         if built is None:
             run.progress.expect(*self._stages_of(weights, n, route, mirror=mirror))
@@ -193,6 +221,7 @@ class PartsFit:
             used = weights[weights > 0.0]
             parts, factors = tuple(built.parts), used / built.units
             gram = mixed(built.grams, used)
+            chosen = replace(chosen, built=None)
             del built
         basis = PartsBasis(self.images, parts, factors)
         single = gram if route.is_single else None
@@ -200,14 +229,15 @@ class PartsFit:
             problem,
             basis if route.is_single else basis.with_gram(gram),
             run,
-            settings=settings,
+            settings=chosen.settings,
             route=route,
             keeps_left_out=self.keeps_left_out,
             gram_seconds=clock(run.config.device) - start,
             single=single,
         )
         record = replace(record, report=record.report | report)
-        return Fitted(replace(process, basis=basis), record, np.arange(n))
+        process = replace(process, basis=basis, model=chosen.told(process.model))
+        return Fitted(process, record, np.arange(n))
 
     def _stages(self, n: int, route: Route | None = None) -> list[Stage]:
         """Return the stages of a fit to n images."""
@@ -258,17 +288,14 @@ class PartsFit:
         """Whether weights or mirror images are chosen."""
         return len(self.mirrors) > 1 or bool(np.isnan(self.shares).any())
 
-    def chosen(
-        self, problem: Problem, resources: Resources, run: Run
-    ) -> tuple[Built | None, FloatArray, bool, Settings]:
-        """Return parts, weights of all, whether mirror images are averaged over, noise.
+    def chosen(self, problem: Problem, resources: Resources, run: Run) -> ChosenParts:
+        """Return which parts a sum has, with which weights, and its settings.
 
-        The parts are those in use, of all images, if all images have chosen them, and
-        otherwise None. The noise is chosen with the weights if classes have groups: the
-        density of targets alone lacks what a group takes away of its class.
+        The noise is chosen with the weights if classes have groups: the density of
+        targets alone lacks what a group takes away of its class.
         """
         if not self._is_choosing:
-            return None, self.shares, self.mirrors[0], self.settings
+            return ChosenParts(None, self.shares, self.mirrors[0], self.settings)
         indices = judged_images(problem, resources)
         # Parts of a given share of 0 are not built.
         used = np.flatnonzero(self.shares != 0.0)
@@ -284,17 +311,21 @@ class PartsFit:
             for one, built in zip(found, candidates, strict=True)
         ]
         best = int(np.argmin(values))
-        n = len(problem.rows)
-        mixture = without_idle(sums[best], samples, found[best], choices, n)
+        n, total, own = len(problem.rows), sums[best], candidates[best]
+        del sums, candidates
+        mixture = without_idle(total, samples, found[best], choices, n)
         chosen, settings = mixture.shares, self.settings
         if settings.noise == "loo" and samples.class_factors is not None:
             settings = replace(settings, noise=mixture.noise)
-        weights, mirror = np.zeros(len(self.choices)), candidates[best].is_mirrored
+        factor = 1.0
+        if not self.has_labels:
+            factor = error_factor(total, samples, found[best])
+        weights, mirror = np.zeros(len(self.choices)), own.is_mirrored
         weights[used] = chosen
         # Views and patches are of mirror images, too: without these all is built anew.
         is_whole = len(indices) == n and mirror == self.mirrors[-1]
-        built = candidates[best].take(np.flatnonzero(chosen)) if is_whole else None
-        return built, weights, mirror, settings
+        built = own.take(np.flatnonzero(chosen)) if is_whole else None
+        return ChosenParts(built, weights, mirror, settings, factor)
 
     def _sum(
         self, built: Built, used: NDArray[np.intp], first: NDArray[np.intp], run: Run

@@ -112,7 +112,9 @@ class LandmarkFit:
     ) -> Fitted:
         start, n = clock(run.config.device), len(problem.rows)
         run.progress.expect(*self._stages(n))
-        weights, is_mirrored = self.whole.chosen(problem, resources, run)[1:3]
+        chosen = self.whole.chosen(problem, resources, run)
+        chosen = replace(chosen, built=None)
+        weights, is_mirrored = chosen.shares, chosen.is_mirrored
         choices = self.whole.choices
         report = tell_parts(choices, weights, run, is_mirrored=is_mirrored)
         marks = draw_landmarks(problem, self.n_landmarks, resources)
@@ -142,6 +144,7 @@ class LandmarkFit:
             gram_seconds=seconds + record.gram_seconds,
             report=record.report | report,
         )
+        process = replace(process, model=chosen.told(process.model))
         return Fitted(process, record, np.arange(n), parts.kept_indices)
 
     def _built(
