@@ -37,6 +37,7 @@ def augmented(
     count = len(versions)
     rows = to_numpy(torch.cat(versions)).reshape(-1, problem.rows.shape[1])
     basis = replace(basis, rows=rows, indices=np.tile(basis.indices, count))
+    own = problem.noise_variances
     problem = replace(
         problem,
         rows=rows,
@@ -44,6 +45,7 @@ def augmented(
         weights=np.tile(problem.weights / count, count),
         codes=None if problem.codes is None else np.tile(problem.codes, count),
         n_versions=count,
+        noise_variances=None if own is None else np.tile(own, count),
     )
     return problem, replace(samples, basis=basis)
 

@@ -15,7 +15,7 @@ from skconvgp.estimators.settings._types import (
     Budget,
     CacheFolder,
     Dtype,
-    NoiseVariance,
+    SampleNoise,
     ShapeOfImages,
     SolveDtype,
     SolverOrWord,
@@ -60,7 +60,7 @@ class KernelFlowsRegressor(GPRegressor):
         images, and reads rows of s * s or 3 * s * s values with s >= 8 as square images
         (with a warning). It reads all other rows as 1x1 images with one channel per
         feature, as None reads every row. Kernels for vectors ignore `image_shape`.
-    noise_variance : float, "auto", "loo" or "evidence", default="auto"
+    noise_variance : float, array, "auto", "loo" or "evidence", default="auto"
         Variance of the observation noise, as a share of the mean prior variance. A
         number is used by the objective and by the final Gaussian process. If it is a
         string, the objective learns a noise of its own with the kernel, and the
@@ -69,7 +69,9 @@ class KernelFlowsRegressor(GPRegressor):
         "auto" is "loo" if that is affordable: for 10 to 5000 different inputs, if the
         eigenvectors fit into the free memory or a completion provides a factor.
         Otherwise "auto" takes the noise that was learned with the kernel, or 1e-2 if
-        none was learned.
+        none was learned. An array has a variance for each sample of `fit`, in squared
+        units of y: see :ref:`sample-noise`. The objective then uses its mean, over the
+        variance of y.
     amplitude : "profile", float or None, default="profile"
         Mean prior variance of the latent functions, in squared units of the targets
         that are fitted. With `normalize_y` these are scaled, and `amplitude_` is a
@@ -222,7 +224,7 @@ class KernelFlowsRegressor(GPRegressor):
         batch_size: BatchSizes = "auto",
         n_batches: int = 4,
         image_shape: ShapeOfImages = "auto",
-        noise_variance: NoiseVariance = "auto",
+        noise_variance: SampleNoise = "auto",
         amplitude: Amplitude = "profile",
         normalize_y: bool = True,
         completion: Strategy = None,

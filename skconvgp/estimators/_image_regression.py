@@ -248,6 +248,7 @@ class ImageRegressor(GPRegressor):
     # What `read_training` reads images for; each part has a kernel of its own.
     kernel = None
     _needs_fit = True
+    _has_sample_noise = False
 
     def __init__(
         self,

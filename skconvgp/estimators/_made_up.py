@@ -104,12 +104,14 @@ def grown(
     rows = samples_of_shape(shape).reshape(n, -1)
     order = np.arange(n) % len(few.rows)
     codes = None if few.codes is None else few.codes[order]
+    own = few.noise_variances
     problem = replace(
         few,
         rows=rows,
         targets=few.targets[order],
         weights=few.weights[order],
         codes=codes,
+        noise_variances=None if own is None else own[order],
     ).with_different_rows()
     basis = replace(samples.basis, rows=rows, indices=np.arange(n))
     models = models_of(problem) if data.models else ()

@@ -37,6 +37,11 @@ def plan_landmark_fit(
     resources, strategy = EstimatorResources(settings), _strategy(settings)
     require_columns(settings.owner, data.models, problem)
     variance = settings.read("variance", word_of(VARIANCES))
+    if problem.noise_variances is not None and variance == "fitc":
+        raise ValueError(
+            "variance='fitc' adds what landmarks leave out to one noise of all "
+            "samples, and `noise_variance` is an array: use variance='dtc'."
+        )
     used, reason = settings.for_problem(
         problem,
         samples.training,

@@ -16,8 +16,8 @@ from skconvgp.estimators.settings._types import (
     Count,
     Dtype,
     KernelOrMatrix,
-    NoiseVariance,
     NystromVariance,
+    SampleNoise,
     ShapeOfImages,
     SolveDtype,
 )
@@ -58,12 +58,14 @@ class NystromCompletedGPRegressor(GPRegressor):
         images, and reads rows of s * s or 3 * s * s values with s >= 8 as square images
         (with a warning). It reads all other rows as 1x1 images with one channel per
         feature, as None reads every row. Kernels for vectors ignore `image_shape`.
-    noise_variance : float, "auto", "loo" or "evidence", default="auto"
+    noise_variance : float, array, "auto", "loo" or "evidence", default="auto"
         Variance of the observation noise, as a share of the mean prior variance. "loo"
         and "evidence" choose it on a grid, from one eigendecomposition, by the
         leave-one-out log predictive density or by the evidence. "auto" is "loo" for 10
         different inputs or more. It is 1e-2 for fewer inputs, and with variance="fitc",
-        which needs a factorisation for each value.
+        which needs a factorisation for each value. An array has a variance for each
+        sample of `fit`, in squared units of y, such as squares of known errors, but not
+        with variance="fitc": see :ref:`sample-noise`.
     amplitude : "profile", float or None, default="profile"
         Mean prior variance of the latent functions, in squared units of the targets
         that are fitted. With `normalize_y` these are scaled, and `amplitude_` is a
@@ -115,7 +117,8 @@ class NystromCompletedGPRegressor(GPRegressor):
     image_shape_ : tuple of int or None
         Shape (c, h, w) of the image that a row was read as.
     noise_variance_ : float
-        The relative noise variance used; at least 1e-10, 1e-6 in single precision.
+        The relative noise variance used; at least 1e-10, 1e-6 in single precision. Of
+        an array the mean.
     amplitude_ : float or ndarray of shape (n_outputs,)
         Mean prior variance of the latent functions.
     landmark_indices_ : ndarray of shape (m,)
@@ -189,7 +192,7 @@ class NystromCompletedGPRegressor(GPRegressor):
         landmarks: object = "uniform",
         variance: NystromVariance = "dtc",
         image_shape: ShapeOfImages = "auto",
-        noise_variance: NoiseVariance = "auto",
+        noise_variance: SampleNoise = "auto",
         amplitude: Amplitude = "profile",
         normalize_y: bool = True,
         device: str = "auto",

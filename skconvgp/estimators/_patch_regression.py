@@ -213,6 +213,7 @@ class PatchGPRegressor(GPRegressor):
     _default_kernel = PatchKernel
 
     _keeps_rows = False
+    _has_sample_noise = False
 
     def __init__(
         self,

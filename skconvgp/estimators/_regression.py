@@ -17,8 +17,8 @@ from skconvgp.estimators.settings._types import (
     CacheFolder,
     Dtype,
     KernelOrMatrix,
-    NoiseVariance,
     OptimizerOrWord,
+    SampleNoise,
     ShapeOfImages,
     SolveDtype,
     SolverOrWord,
@@ -62,7 +62,7 @@ class ConvNetGPRegressor(GPRegressor):
         an image has its label, and an equal share of its weight. An image is left out
         with all of its rows. This needs images, a kernel object, optimizer=None and no
         completion but :class:`~skconvgp.completion.CoarseKernel`.
-    noise_variance : float, "auto", "loo" or "evidence", default="auto"
+    noise_variance : float, array, "auto", "loo" or "evidence", default="auto"
         Variance of the observation noise, as a share of the mean prior variance. "loo"
         and "evidence" choose it on a grid, from one eigendecomposition, by the
         leave-one-out log predictive density or by the evidence. "auto" is "loo" if that
@@ -73,7 +73,8 @@ class ConvNetGPRegressor(GPRegressor):
         best kernel for one noise is not the best for another; "auto" then follows the
         criterion of the search. After the search, the grid chooses the noise again only
         if the two criteria differ, or with a completion, whose matrix differs from that
-        of the search.
+        of the search. An array has a variance for each sample of `fit`, in squared
+        units of y, such as squares of known errors: see :ref:`sample-noise`.
     amplitude : "profile", float or None, default="profile"
         Mean prior variance of the latent functions, in squared units of the targets
         that are fitted. With `normalize_y` these are scaled, and `amplitude_` is a
@@ -138,7 +139,7 @@ class ConvNetGPRegressor(GPRegressor):
     image_shape_ : tuple of int or None
         Shape (c, h, w) of the image that a row was read as.
     noise_variance_ : float
-        The relative noise variance used.
+        The relative noise variance used; of an array the mean.
     amplitude_ : float or ndarray of shape (n_outputs,)
         Mean prior variance of the latent functions,
         in squared units of y.
@@ -229,7 +230,7 @@ class ConvNetGPRegressor(GPRegressor):
         n_restarts_optimizer: int = 0,
         image_shape: ShapeOfImages = "auto",
         augment: Augment = None,
-        noise_variance: NoiseVariance = "auto",
+        noise_variance: SampleNoise = "auto",
         amplitude: Amplitude = "profile",
         normalize_y: bool = True,
         completion: Strategy = None,

@@ -1,7 +1,7 @@
 """GPRegressor: from targets to latent functions, and back to targets."""
 
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,7 +17,9 @@ from skconvgp.estimators._gp import CALIBRATION, BaseGP
 from skconvgp.estimators._groups import require_groups_known
 from skconvgp.estimators._intervals import LeftOutErrors
 from skconvgp.estimators._targets import (
+    common_scale,
     in_units,
+    read_noises,
     require_range,
     scale_targets,
     target_columns,
@@ -34,6 +36,10 @@ from skconvgp.processes import Problem
 class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
     """A regressor with a latent function for each output."""
 
+    # Whether each sample may have a noise variance of its own.
+    _has_sample_noise: ClassVar[bool] = True
+
+    noise_variance: Any
     normalize_y: bool
     solve_dtype: object
 
@@ -86,7 +92,8 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         return_cov : bool, default=False
             Whether to return covariances instead of standard deviations.
         noise : bool, default=False
-            Whether the uncertainty includes the observation noise.
+            Whether the uncertainty includes the observation noise; if samples of `fit`
+            have a noise variance each, it is their mean.
         diag : array-like of shape (n,), default=None
             Prior variances k(x, x), needed with `return_std` if precomputed.
 
@@ -168,7 +175,7 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
             self._training,
             self.fit_report_,
             self._leave_out,
-            is_scaled=self.amplitude == "profile",
+            is_scaled=self._is_scaled,
         )
         return with_attributes(self, **kept)
 
@@ -286,8 +293,7 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         mean = loo.mean * self.y_scale_ + self.y_mean_
         var = loo.var[:, None] + (model.observation_noise - model.noise)
         std = np.sqrt(var * model.function_variances) * self.y_scale_
-        noise = model.noise / np.minimum(model.left_out_weights[loo.indices], 1.0)
-        return mean, std, loo.var - noise
+        return mean, std, loo.var - model.left_out_noise[loo.indices]
 
     def _fit_as(self, planned: PlannedFit) -> Self:
         """Fit as planned, publish, and calibrate."""
@@ -296,6 +302,11 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
 
     def _add(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> Self:
         """Add samples to the process."""
+        if np.ndim(self.noise_variance) or self._process.model.noise_shares is not None:
+            raise ValueError(
+                "`partial_fit` cannot add samples with a noise variance each: call "
+                "`fit` with all samples and all of `noise_variance`."
+            )
         further = self._read_further(
             X, y, sample_weight, multi_output=True, y_numeric=True
         )
@@ -303,6 +314,11 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
             return self
         self._extend(*self._further_targets(further))
         return self._calibrate()
+
+    @property
+    def _is_scaled(self) -> bool:
+        """Whether the data scale deviations: not if the user knows the noise."""
+        return self.amplitude == "profile" and self._process.model.noise_shares is None
 
     def _calibrate(self) -> Self:
         """Scale deviations, and find the widths of intervals, by left-out targets."""
@@ -316,8 +332,7 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
             weights = self._training.weights_as_new(
                 loo.indices, model.sample_weights[loo.indices]
             )
-            is_scaled = self.amplitude == "profile"
-            errors = LeftOutErrors.of(loo, weights, model, is_scaled=is_scaled)
+            errors = LeftOutErrors.of(loo, weights, model, is_scaled=self._is_scaled)
         self._training = replace(self._training, errors=errors)
         model = replace(
             process.model,
@@ -366,10 +381,25 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         if groups is not None:
             require_groups_known(settings, None, has_models=False)
         self.image_shape_ = samples.image_shape
+        columns = target_columns(samples.y)
         self.y_mean_, self.y_scale_ = scale_targets(
-            target_columns(samples.y), samples.weights, is_scaled=is_scaled
+            columns, samples.weights, is_scaled=is_scaled
         )
-        return FitData(settings, *self._scaled(settings, samples, None))
+        noises = read_noises(
+            settings,
+            samples.training.n_given,
+            is_allowed=self._has_sample_noise,
+            is_outline=is_outline,
+        )
+        if noises is None:
+            return FitData(settings, *self._scaled(settings, samples, None))
+        # Targets of one noise have one unit.
+        self.y_scale_ = common_scale(columns, self.y_mean_, self.y_scale_)
+        problem, samples = self._scaled(settings, samples, None)
+        own = noises[samples.training.kept] / self.y_scale_[0] ** 2
+        problem = replace(problem, noise_variances=own)
+        settings = settings.but(noise_variance=problem.mean_noise)
+        return FitData(settings, problem, samples)
 
     def _further_targets(self, samples: Samples) -> tuple[Problem, Samples]:
         """Return samples to add to a fitted process; units stay."""

@@ -73,6 +73,12 @@ def evidence_search(
     if choice is None:
         return None
     require_free(settings, basis, "optimizer=None")
+    if problem.noise_variances is not None:
+        raise ValueError(
+            "A search for the kernel needs one noise for all samples, and "
+            "`noise_variance` is an array: use optimizer=None, and compare kernels by "
+            "`log_marginal_likelihood()`, or learn the kernel with a number first."
+        )
     require_samples(problem)
     require_plain(settings, problem)
     if choice.criterion == "loo":

@@ -7,7 +7,9 @@ import torch
 from numpy.typing import NDArray
 
 from skconvgp._typing import FloatArray
+from skconvgp.engine import host_values
 from skconvgp.estimators._warn import warn_caller
+from skconvgp.estimators.settings._checks import Given
 from skconvgp.inference import UNINFORMED
 
 # Largest targets whose squares, and the sums of these, are finite numbers.
@@ -55,6 +57,56 @@ def scale_targets(
     spread = np.average((columns - mean) ** 2, axis=0, weights=weights)
     is_varied = varied(columns, mean) & (spread > 0.0)
     return mean, np.where(is_varied, np.sqrt(spread), 1.0)
+
+
+def common_scale(
+    columns: FloatArray, mean: FloatArray, scale: FloatArray
+) -> FloatArray:
+    """Return one scale for all outputs (k,): that of outputs whose targets differ."""
+    is_varied = varied(columns, mean)
+    if not is_varied.any():
+        return np.ones_like(scale)
+    common: FloatArray = np.full_like(scale, np.sqrt(np.mean(scale[is_varied] ** 2)))
+    return common
+
+
+def read_noises(
+    settings: Given, n_samples: int, *, is_allowed: bool, is_outline: bool
+) -> FloatArray | None:
+    """Return a noise variance (n,) for each sample; None for one of all of them.
+
+    Not all estimators allow it. An outline of a fit may be of fewer samples.
+    """
+    given = settings["noise_variance"]
+    if isinstance(given, str) or np.ndim(given) == 0:
+        return None
+    if not is_allowed:
+        raise ValueError(
+            f"{settings.owner} has one noise variance for all samples, and "
+            "`noise_variance` is an array: use a number v and `sample_weight`, for "
+            "noise variances v / weight, or ConvNetGPRegressor."
+        )
+    found = host_values(given, "noise_variance")
+    try:
+        noises = np.asarray(found, dtype=np.float64)
+    except (TypeError, ValueError):
+        noises = np.empty(0)
+    if is_outline and noises.ndim == 1 and len(noises) > n_samples:
+        noises = noises[:n_samples]
+    if noises.shape != (n_samples,):
+        shape = noises.shape if noises.size else "no numbers"
+        raise ValueError(
+            "`noise_variance` must be a number, a word, or an array of one variance "
+            f"for each of the {n_samples} samples, got {shape}. Where parts of the "
+            "samples are fitted, as in cross-validation, use a number v and "
+            "`sample_weight`, for noise variances v / weight."
+        )
+    if not (np.isfinite(noises) & (noises > 0.0)).all():
+        raise ValueError(
+            "`noise_variance` must hold finite numbers > 0, got "
+            f"{noises.min():g} to {noises.max():g}: give exact targets a tiny variance."
+        )
+    return noises
 
 
 def in_units(columns: FloatArray, mean: FloatArray, scale: FloatArray) -> FloatArray:

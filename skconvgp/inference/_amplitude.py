@@ -1,6 +1,7 @@
-"""Amplitude of latent functions whose noise variances come from the labels.
+"""Amplitude of latent functions whose noise variances are known.
 
-Why it is searched: docs/maths.rst, "Labels as counts".
+They come from labels, or from the user. Why it is searched: docs/maths.rst, "Labels as
+counts".
 """
 
 import math
@@ -15,10 +16,13 @@ DECADES = range(-2, 7)
 TOLERANCE = 0.02
 
 
-def choose_amplitude(evidence: Callable[[float], float]) -> float:
+def choose_amplitude(
+    evidence: Callable[[float], float], tolerance: float = TOLERANCE
+) -> float:
     """Return the amplitude with the largest log evidence.
 
-    A grid of decades, then a bounded search around the best of them.
+    A grid of decades, then a bounded search around the best of them, in whose logarithm
+    it has the tolerance.
     """
     scores = {decade: evidence(10.0**decade) for decade in DECADES}
     best = max(scores, key=lambda decade: scores[decade])
@@ -28,6 +32,6 @@ def choose_amplitude(evidence: Callable[[float], float]) -> float:
         lambda log_amplitude: -evidence(math.exp(log_amplitude)),
         bounds=(middle - width, middle + width),
         method="bounded",
-        options={"xatol": TOLERANCE},
+        options={"xatol": tolerance},
     )
     return math.exp(result.x) if -result.fun >= scores[best] else 10.0**best

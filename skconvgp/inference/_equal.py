@@ -174,16 +174,20 @@ class EqualInputs:
         sums = values.new_zeros(self.n_inputs, *values.shape[1:])
         return sums.index_add_(0, self.of, values)
 
-    def staying(self, weights: Tensor) -> Tensor:
+    def staying(self, weights: Tensor, shares: Tensor | None = None) -> Tensor:
         """Return the weight (n,) that stays at its input when a sample is left out.
 
         It is 0 if whole inputs are left out. If there are fewer than `FEWEST_INPUTS`,
         only one unit of the weight of the sample is left out, and the others stay. With
         further versions of images, or groups, these are always left out as a whole.
+        Shares (n,) of samples in a mean noise, if given, divide the weights.
         """
         if self.has_blocks or not self.are_few:
             return torch.zeros_like(weights)
-        return self.sum(weights)[self.of] - weights.clamp(max=1.0)
+        unit = weights.clamp(max=1.0)
+        if shares is not None:
+            weights, unit = weights / shares, unit / shares
+        return self.sum(weights)[self.of] - unit
 
     def removed(self, weights: Tensor) -> Tensor:
         """Return the weight (n_images,) of a sample that leaves when it is left out.

@@ -14,6 +14,7 @@ from skconvgp.processes._facts import (
     Unfinished,
     Unsolved,
 )
+from skconvgp.processes._model import Model
 from skconvgp.processes._plan import (
     EXACT,
     GRAM_COPIES,
@@ -32,7 +33,6 @@ from skconvgp.processes._plan import (
 from skconvgp.processes._planner import Planner
 from skconvgp.processes._problem import (
     Latent,
-    Model,
     Problem,
     Record,
     Settings,

@@ -32,7 +32,7 @@ from skconvgp.engine import (
     require_memory,
 )
 from skconvgp.inference import noise_grid
-from skconvgp.processes._problem import Problem, Record
+from skconvgp.processes._problem import Problem, Record, Settings
 from skconvgp.processes._process import Process
 from skconvgp.processes._run import (
     SMALLER_MATRIX,
@@ -59,6 +59,7 @@ BLOCK_COPIES = len(noise_grid(torch.float64)) + 5
 # Columns of the preconditioner beside a matrix that nearly fills the memory, at most
 # one for ten samples. It takes 2 GiB beside the matrix of 60 000 samples.
 FALLBACK_RANK, FALLBACK_SHARE = 500, 10
+TRIES = 20  # of amplitudes with known noise variances, about
 # Ways to fit.
 EXACT, ITERATIVE, SUBSET = "exact", "iterative", "a subset of the samples"
 COMPLETION, LANDMARKS, FEATURES = "completion", "landmarks", "random features"
@@ -291,6 +292,21 @@ def route_of(
         return iterative_route(route, n, resources)
     reason = "the Gram matrix and its factor fit into the free memory"
     return replace(direct, reason=reason)
+
+
+def require_tries(settings: Settings, route: Route) -> None:
+    """Raise if an amplitude is searched, and each try takes all covariances again.
+
+    The noise variances are known.
+    """
+    if settings.amplitude == "profile" and (route.is_single or not route.is_held):
+        reason = route.reason or f"with {type(route.solver).__name__}"
+        raise ValueError(
+            "amplitude='profile' with a noise variance for each sample solves the "
+            f"system about {TRIES} times, for which the Gram matrix has to be held "
+            f"beside its factor, and it is not ({reason}): set `amplitude` to a "
+            "number, in squared units of the targets that are fitted, or to None."
+        )
 
 
 def missing_memory(

@@ -29,6 +29,7 @@ from skconvgp.processes._plan import (
     Plan,
     Route,
     missing_memory,
+    require_tries,
     route_of,
 )
 from skconvgp.processes._problem import Problem, Record, Settings
@@ -64,9 +65,9 @@ from skconvgp.processes.fits._labels import fit_labelled, label_size, label_stag
 from skconvgp.processes.fits._requirements import (
     require_added_noise,
     require_common_noise,
+    require_local,
 )
 from skconvgp.processes.fits._sums import feature_stages, fit_features
-from skconvgp.processes.posterior._neighbor_solver import is_weighted
 from skconvgp.processes.posterior._neighbors import LOCAL_COPIES, neighbor_stages
 
 
@@ -194,10 +195,12 @@ class Planner:
             route = Route(self.parts.solver, size, is_held=True, reason="")
             return route, self._label_fit(settings), label_stages(models, n)
         is_selecting = isinstance(settings.noise, str)
-        noise = 0.0 if is_selecting else settings.added_noise
-        route = self.route(
-            n, is_selecting=is_selecting, n_versions=n_versions, noise=noise
-        )
+        is_open = is_selecting or settings.is_known
+        noise = 0.0 if is_open else settings.added_noise
+        options: Any = {"is_selecting": is_selecting, "n_versions": n_versions}
+        route = self.route(n, noise=noise, **options)
+        if settings.is_known:
+            require_tries(settings, route)
         keeps = self.parts.keeps_left_out
         fit = partial(fit_exact, settings=settings, route=route, keeps_left_out=keeps)
         stages = exact_stages(n, settings, route, keeps=keeps)
@@ -314,23 +317,7 @@ class Planner:
         )
 
     def _plan_local(self, localization: Localization, settings: Settings) -> Plan:
-        if not self.parts.is_direct:
-            raise ValueError(
-                f"{localization!r} solves a small system for each sample by its "
-                f"Cholesky factor: use solver='auto', got "
-                f"{self.parts.solver_setting!r}."
-            )
-        if settings.noise == "evidence":
-            raise ValueError(
-                f"{localization!r} does not choose `noise_variance` by 'evidence': use "
-                "'loo' or a number."
-            )
-        if is_weighted(localization) and not self.basis.knows_variances:
-            raise ValueError(
-                f"{localization!r} weighs neighbours by their distances, which a "
-                "precomputed matrix does not give: use weights='uniform', or a kernel "
-                "object."
-            )
+        require_local(localization, self.parts, settings, self.basis)
         n = self.basis.n_samples
         k = localization.count(n)
         held = LOCAL_COPIES * k**2

@@ -23,7 +23,8 @@ from skconvgp.engine import (
 )
 from skconvgp.inference import FeatureSums, LabelCode, posterior_mean
 from skconvgp.processes._facts import Clipped, Exceeded, Fact
-from skconvgp.processes._problem import Latent, Model
+from skconvgp.processes._model import Model
+from skconvgp.processes._problem import Latent
 from skconvgp.processes._run import Resources, Run
 from skconvgp.processes.basis._basis import Basis, NewRows
 from skconvgp.processes.posterior._posterior import Draws, Posterior, Spread

@@ -97,6 +97,16 @@ class Asked:
         weights: FloatArray = self.process.model.weights[self.scored.samples]
         return weights
 
+    @property
+    def precisions(self) -> FloatArray:
+        """How many observations of the mean noise one of each sample is worth (n,)."""
+        unit = np.minimum(self.weights, 1.0)
+        shares = self.process.model.noise_shares
+        precisions: FloatArray = unit
+        if shares is not None:
+            precisions = unit / shares[self.scored.samples]
+        return precisions
+
     def shares(
         self, counts: FloatArray, kinds: NDArray[Any] | None = None
     ) -> FloatArray:

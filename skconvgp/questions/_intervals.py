@@ -83,7 +83,9 @@ def prediction_interval(
     Samples with equal inputs, and samples of a group of `fit`, count as one; the new
     sample is a group of its own. There is no guarantee for a new sample with the input
     of a training sample, or of one of the groups. A sample of weight w stands for w
-    equal ones. With features see the notes of `prediction_set`.
+    equal ones. With features see the notes of `prediction_set`. If samples of `fit`
+    have a noise variance each, the new one has their mean, and the guarantee is
+    approximate.
 
     With `joint` the error of a sample is the largest one of its outputs, each in the
     deviations of its own. The targets that conform are no box; the intervals are the
@@ -134,7 +136,7 @@ class IntervalQuestion:
 
     def __init__(self, asked: Asked, alpha: float, *, joint: bool) -> None:
         self.targets = asked.process.model.targets[asked.scored.samples]
-        self.of, self.weights = asked.of_samples, np.minimum(asked.weights, 1.0)
+        self.of, self.precisions = asked.of_samples, asked.precisions
         self.shares = asked.shares(asked.weights)
         self.ranks = Ranks(alpha, float(self.shares.sum().round(6)))
         self.deviations = None
@@ -144,11 +146,11 @@ class IntervalQuestion:
     def __call__(self, addition: Addition) -> Sequence[Tensor]:
         """Return lower and upper ends (b, k)."""
         device, dtype = addition.mean.device, addition.mean.dtype
-        given = self.targets, self.weights, self.shares
-        targets, weights, shares = (to_tensor(one, device, dtype) for one in given)
+        given = self.targets, self.precisions, self.shares
+        targets, precisions, shares = (to_tensor(one, device, dtype) for one in given)
         augmented, inputs = addition.observed(), addition.inputs
         # The variance of a single observation, not of the mean of those at an input.
-        single = (inputs.single + torch.zeros_like(inputs.noise))[self.of] / weights
+        single = (inputs.single + torch.zeros_like(inputs.noise))[self.of] / precisions
         added = single - (inputs.noise - addition.jitter)[self.of]
         wanted = targets, self.of, added, shares, self.ranks
         if self.deviations is None:

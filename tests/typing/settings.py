@@ -50,6 +50,8 @@ def right() -> None:
         image_shape=None,
     )
     KernelFlowsRegressor(rbf() + rbf(2.0), batch_size=[20, 40])
+    ConvNetGPRegressor(noise_variance=y)
+    ConvNetGPRegressor(noise_variance=[0.1, 0.2])
     NystromCompletedGP(n_landmarks=50, variance="fitc")
     PatchGPClassifier(likelihood="softmax", optimizer="elbo", batch_size=64)
     PatchGPClassifier(likelihood=RobustMax(), learning_rate="auto")

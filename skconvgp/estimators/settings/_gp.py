@@ -68,6 +68,8 @@ class GPSettings(Compute):
         amplitude = self.amplitude_for(training)
         if learned is not None and learned.amplitude is not None:
             amplitude = learned.amplitude
+        if problem.noise_variances is not None:
+            return Settings(problem.mean_noise, amplitude, is_known=True), ""
         if learned is not None and learned.noise is not None:
             return Settings(learned.noise, amplitude), ""
         noise, why_not = self.noise, ""

@@ -50,6 +50,7 @@ __all__ = [
     "PatchOptimizer",
     "PatchVariance",
     "RateOrAuto",
+    "SampleNoise",
     "ShapeOfImages",
     "SolveDtype",
     "SolverOrWord",
@@ -66,6 +67,7 @@ BatchSizes: TypeAlias = CountOrAuto | Sequence[int]
 AnyKernel: TypeAlias = Kernel | None
 KernelOrMatrix: TypeAlias = Kernel | Literal["precomputed"] | None
 NoiseVariance: TypeAlias = Literal["auto", "loo", "evidence"] | AnyNumber
+SampleNoise: TypeAlias = NoiseVariance | Sequence[float] | NDArray[Any]
 Amplitude: TypeAlias = Literal["profile"] | AnyNumber | None
 LabelLikelihood: TypeAlias = (
     Literal["gaussian", "dirichlet", "beta", "laplace"] | Likelihood | LinkLikelihood

@@ -32,9 +32,9 @@ from skconvgp.inference import (
 )
 from skconvgp.linalg import DenseGram, SingleGram
 from skconvgp.processes._facts import Unsolved, jitter_facts
-from skconvgp.processes._plan import EXACT, GRAM_COPIES, SELECTION_COPIES, Route
+from skconvgp.processes._model import Model
+from skconvgp.processes._plan import EXACT, GRAM_COPIES, SELECTION_COPIES, TRIES, Route
 from skconvgp.processes._problem import (
-    Model,
     Problem,
     Record,
     Settings,
@@ -57,6 +57,7 @@ from skconvgp.processes._run import (
 )
 from skconvgp.processes.basis._parts_basis import PartsBasis
 from skconvgp.processes.basis._summed import GramBasis
+from skconvgp.processes.fits._known_noise import profiled_by, shares_of
 from skconvgp.processes.posterior._left_out import (
     deviation_excess,
     inverse_diag_by_input,
@@ -114,34 +115,25 @@ def fit_exact(
     gram_seconds += clock(device) - start
 
     start = clock(device)
-    amplitude = fixed_amplitude(settings.amplitude, mean_diag, y)
-    noise = settings.noise
-    if isinstance(noise, str):
-        run.progress.enter(NOISE)
-        noise = select_noise(
-            gram.dense(),
-            y,
-            w,
-            criterion=noise,
-            amplitude=amplitude,
-            precision=basis.precision(run.config),
-            inputs=problem.inputs.to(device),
-        )
-    noise = max(float(noise), least_noise)
-    require_finite_noise(noise / w)
+    problem, noise, amplitude = _noise_and_amplitude(
+        problem, settings, gram, mean_diag, basis, route, run, least_noise
+    )
+    shares = shares_of(problem, w)
+    unit = noise if shares is None else noise * shares
+    require_finite_noise(unit / w)
     if route.is_held:  # otherwise products are covariances
         run.progress.enter(SOLVING)
-    route, solver, state = _init(route, gram, noise / w)
+    route, solver, state = _init(route, gram, unit / w)
     solution = solver.solve(state, y)
     # A direct solver whose solution was stopped early still has an exact factor.
     is_iterative = isinstance(solver, RefiningSolver)
     is_converged = solution.converged or not is_iterative
-    facts = jitter_facts(state.jitter, float((noise / w).min()), basis, run)
+    facts = jitter_facts(state.jitter, float((unit / w).min()), basis, run)
     if not solution.converged:
         facts.append(Unsolved(solver, solution.stats, y.dtype))
 
     amplitude, evidence, evidence_error = _evidence(
-        y, w, noise, amplitude, solver, state, solution, is_converged
+        y, w, unit, amplitude, solver, state, solution, is_converged
     )
     report = {
         "jitter": state.jitter,
@@ -188,6 +180,44 @@ def fit_exact(
     return process, Record(n_pairs, gram_seconds, solve_seconds, report, facts)
 
 
+def _noise_and_amplitude(
+    problem: Problem,
+    settings: Settings,
+    gram: GramOperator,
+    mean_diag: float,
+    basis: GramBasis | PartsBasis,
+    route: Route,
+    run: Run,
+    least_noise: float,
+) -> tuple[Problem, float, Tensor | None]:
+    """Return the relative noise variance, and the amplitude (k,) if it is fixed by it.
+
+    The noise is at least `least_noise`; known variances of the problem are raised.
+    """
+    y, w = run.tensor(problem.targets), run.tensor(problem.weights)
+    amplitude = fixed_amplitude(settings.amplitude, mean_diag, y)
+    noise = settings.noise
+    if problem.noise_variances is not None:
+        if amplitude is None:
+            variances = run.tensor(problem.noise_variances)
+            amplitude = profiled_by(route.solver, gram, y, w, variances)
+        size = float(amplitude[0])
+        problem = problem.raised(least_noise * size)
+        return problem, problem.mean_noise / size, amplitude
+    if isinstance(noise, str):
+        run.progress.enter(NOISE)
+        noise = select_noise(
+            gram.dense(),
+            y,
+            w,
+            criterion=noise,
+            amplitude=amplitude,
+            precision=basis.precision(run.config),
+            inputs=problem.inputs.to(run.config.device),
+        )
+    return problem, max(float(noise), least_noise), amplitude
+
+
 def exact_stages(
     n: int, settings: Settings, route: Route, *, keeps: bool
 ) -> tuple[Stage, ...]:
@@ -205,7 +235,8 @@ def exact_stages(
             Stage(SOLVING, factor, FLOPS, route.size.held),
         )
     noise = [Stage(NOISE, EIGEN * n**3, FLOPS, SELECTION_COPIES * n**2)]
-    solving = (FACTOR + INVERSE * keeps) * n**3
+    is_searched = settings.is_known and settings.amplitude == "profile"
+    solving = ((1 + TRIES * is_searched) * FACTOR + INVERSE * keeps) * n**3
     held = GRAM_COPIES * n**2 if route.way == EXACT else route.size.held
     return (
         covariances,
@@ -255,7 +286,7 @@ def _init(
 def _evidence(
     y: Tensor,
     w: Tensor,
-    noise: float,
+    noise: float | Tensor,
     amplitude: Tensor | None,
     solver: Solver[Any],
     state: Any,
@@ -277,7 +308,8 @@ def _evidence(
             if is_known
             else moment_amplitude(y, noise, w, informs)
         )
-    added = max(noise, state.jitter)  # the matrix has no less on its diagonal
+    # The matrix has no less on its diagonal.
+    added = (noise + torch.zeros_like(w)).clamp(min=state.jitter)
     evidence = log_marginal_likelihood(
         quadratic, solver.logdet(state), amplitude, added, w
     )

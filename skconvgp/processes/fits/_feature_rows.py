@@ -46,10 +46,13 @@ class Observed:
 
     targets: Tensor  # (s, k), scaled
     weights: Tensor  # (s,)
-    staying: Tensor  # (s,), weight that stays at its input if a sample is left out
+    # (s,), weight that stays at its input if a sample is left out, over `shares`
+    staying: Tensor
     inputs: EqualInputs
     of: Any  # row (s,) of each sample, or `EVERY`
     codes: Any  # tensor (s,) of codes of classes; None without classes
+    # (s,), noise variances as shares of their mean; None for one noise.
+    shares: Tensor | None = None
 
 
 def whole_groups(

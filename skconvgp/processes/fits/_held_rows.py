@@ -24,7 +24,8 @@ from skconvgp.inference import (
     sum_features,
 )
 from skconvgp.processes._grown import kept_before
-from skconvgp.processes._problem import Model, Problem, require_finite_noise
+from skconvgp.processes._model import Model
+from skconvgp.processes._problem import Problem, require_finite_noise
 from skconvgp.processes._process import Growth, KeptLeftOut, Labels, Process
 from skconvgp.processes._run import Run
 from skconvgp.processes.basis._basis import Basis, NewRows
@@ -39,6 +40,7 @@ from skconvgp.processes.fits._feature_rows import (
     shared_keys,
     taken,
 )
+from skconvgp.processes.fits._known_noise import shares_of
 from skconvgp.processes.fits._label_choice import CHOOSING, LabelledRows
 from skconvgp.processes.fits._label_models import spread_over_classes
 from skconvgp.processes.posterior._coefficients import coefficients_of
@@ -196,13 +198,15 @@ class HeldReading:
         problem, device = self.problem, self.device
         weights = to_tensor(problem.weights, device, dtype)
         inputs, codes = problem.inputs.to(device), problem.codes
+        shares = shares_of(problem, weights)
         return Observed(
             to_tensor(problem.targets, device, dtype),
             weights,
-            inputs.staying(weights),
+            inputs.staying(weights, shares),
             inputs,
             EVERY,
             None if codes is None else to_tensor(np.asarray(codes), device),
+            shares,
         )
 
     def sums(self, noise: float) -> FeatureSums:
@@ -210,6 +214,8 @@ class HeldReading:
         features, residual_diag = self.rows.features, self.rows.residual_diag
         own = self.observed(features.dtype)
         unit = unit_noise(residual_diag, noise, self.variance)
+        if own.shares is not None:
+            unit = unit * own.shares
         require_finite_noise(unit / own.weights)
         return sum_features(features, own.targets, unit, own.weights)
 

@@ -25,7 +25,8 @@ from skconvgp.inference import (
 from skconvgp.linalg import Moments, row_factor
 from skconvgp.processes._facts import Fact, TooFewPatches
 from skconvgp.processes._grown import growth_of
-from skconvgp.processes._problem import Model, Problem
+from skconvgp.processes._model import Model
+from skconvgp.processes._problem import Problem
 from skconvgp.processes._process import Growth, KeptLeftOut, Labels, Process
 from skconvgp.processes._run import Run, clock
 from skconvgp.processes.basis._basis import Basis

@@ -16,8 +16,8 @@ from skconvgp.engine import (
     to_numpy,
 )
 from skconvgp.processes._facts import jitter_facts
+from skconvgp.processes._model import Model
 from skconvgp.processes._problem import (
-    Model,
     Problem,
     Record,
     Settings,

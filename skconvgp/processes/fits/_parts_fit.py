@@ -24,6 +24,7 @@ from skconvgp.inference import (
     noise_grid,
 )
 from skconvgp.kernels._flips import flip
+from skconvgp.processes._model import Model
 from skconvgp.processes._plan import (
     GPU_SELECTION_COPIES,
     SELECTION_COPIES,
@@ -33,7 +34,7 @@ from skconvgp.processes._plan import (
     missing_memory,
     route_in_place,
 )
-from skconvgp.processes._problem import Model, Problem, Settings, entries
+from skconvgp.processes._problem import Problem, Settings, entries
 from skconvgp.processes._run import (
     EIGEN,
     FACTOR,

@@ -14,20 +14,16 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor
 
 from skconvgp._protocols import lift
 from skconvgp.engine import rows_to_tensor
-from skconvgp.inference import FeatureSums
+from skconvgp.inference import FeatureSums, feature_evidence, feature_posterior
 from skconvgp.processes._facts import jitter_facts
-from skconvgp.processes._problem import (
-    Model,
-    Problem,
-    Record,
-    Settings,
-    fixed_amplitude,
-)
+from skconvgp.processes._model import Model
+from skconvgp.processes._problem import Problem, Record, Settings, fixed_amplitude
 from skconvgp.processes._process import Process
 from skconvgp.processes._run import (
     EIGEN,
@@ -45,6 +41,7 @@ from skconvgp.processes.basis._completed import Completed
 from skconvgp.processes.fits._coded_choice import solve_labels
 from skconvgp.processes.fits._held_rows import HeldReading
 from skconvgp.processes.fits._image_rows import ImageReading
+from skconvgp.processes.fits._known_noise import profiled
 from skconvgp.processes.fits._label_models import LabelModel
 from skconvgp.processes.fits._reading import Reading
 from skconvgp.processes.posterior._coefficients import (
@@ -170,6 +167,10 @@ def _fit(
     if models:
         run.progress.enter(SOLVING)
         solution = solve_labels(reading, models, settings, least_noise)
+    elif reading.problem.noise_variances is not None:
+        run.progress.enter(SOLVING)
+        generator = None  # the noise of further samples is not known
+        reading, solution = _solve_known(reading, settings, least_noise)
     else:
         solution = _solve(reading, settings, least_noise, run)
     process = process_of(reading, solution, generator)
@@ -188,6 +189,31 @@ def _solve(
     noise = max(noise, least_noise, reading.least_noise)
     run.progress.enter(SOLVING)
     return shared(reading, reading.sums(noise), noise, settings.amplitude)
+
+
+def _solve_known(
+    reading: Any, settings: Settings, least_noise: float
+) -> tuple[Reading, Shared]:
+    """Return the posterior of targets of known noise, and the reading with this noise.
+
+    It is no less than what rounding and the error of a completion allow.
+    """
+    problem, own = reading.problem, reading.observed(torch.float64)
+    amplitude = _fixed_amplitude(reading, settings.amplitude)
+
+    def evidence(amplitude: float) -> Tensor:
+        sums = reading.sums(problem.mean_noise / amplitude)
+        every = torch.full_like(sums.energy, amplitude)
+        return feature_evidence(sums, feature_posterior(sums), every)[0]
+
+    if amplitude is None:
+        amplitude = profiled(own.targets, own.weights, evidence)
+    size = float(amplitude[0])
+    least = max(least_noise, reading.least_noise) * size
+    reading = replace(reading, problem=problem.raised(least))
+    noise = reading.problem.mean_noise / size
+    found = Shared.of(reading.sums(noise), noise, reading.variance, amplitude)
+    return reading, found
 
 
 def _fixed_amplitude(reading: Reading, setting: float | str | None) -> Tensor | None:

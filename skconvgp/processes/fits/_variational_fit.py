@@ -16,7 +16,8 @@ from skconvgp._tensors import int_range, permutation
 from skconvgp.engine import freeze, to_numpy, to_tensor
 from skconvgp.inference import Coefficients, NaturalPosterior
 from skconvgp.processes._facts import BoundMoving, Fact
-from skconvgp.processes._problem import Model, Problem, Record
+from skconvgp.processes._model import Model
+from skconvgp.processes._problem import Problem, Record
 from skconvgp.processes._process import KeptLeftOut, Process
 from skconvgp.processes._run import IMAGES, Run, Stage, clock
 from skconvgp.processes.basis._patch_basis import PatchBasis

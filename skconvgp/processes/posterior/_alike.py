@@ -137,7 +137,7 @@ def _of_factor(process: Any, run: Run) -> Blocks:
     """Yield blocks from a factor of the Gram matrix."""
     model, posterior = process.model, process.posterior.at(process.basis, run)
     solver, state = posterior.solver, posterior.state
-    noise = model.noise / run.tensor(model.weights) + state.jitter
+    noise = run.tensor(model.row_noise) + state.jitter
     for rows in slices(model.n_samples, max(1, NUMBERS // model.n_samples)):
         block = solver.rows(state, rows)
         yield block, block[:, rows].diagonal() - noise[rows]

@@ -29,7 +29,7 @@ from skconvgp.inference import (
 )
 from skconvgp.linalg import half_solve
 from skconvgp.processes._facts import Fact, Undrawn
-from skconvgp.processes._problem import Model
+from skconvgp.processes._model import Model
 from skconvgp.processes._process import Process, run_beside
 from skconvgp.processes._run import Resources, Run
 from skconvgp.processes.basis._basis import Basis, NewRows

@@ -25,7 +25,7 @@ from skconvgp.inference import LabelState as NoisyState
 from skconvgp.inference import left_out_covariance, posterior_mean
 from skconvgp.kernels._feature_maps import feature_map
 from skconvgp.processes._facts import Fact
-from skconvgp.processes._problem import Model
+from skconvgp.processes._model import Model
 from skconvgp.processes._process import run_beside
 from skconvgp.processes._run import Resources, Run
 from skconvgp.processes.basis._basis import Basis, NewRows

@@ -21,7 +21,7 @@ from skconvgp.inference import (
     leave_one_out,
     leave_one_unit_out,
 )
-from skconvgp.processes._problem import Model
+from skconvgp.processes._model import Model
 
 BLOCK = 256  # columns that are solved for at once
 # Samples on which bounds of deviations are compared with exact deviations; and the
@@ -68,17 +68,33 @@ def left_out_of(
     Means are covariances times `dual` (n, k). `inverse_diag` (m,) is as
     `inverse_diag_by_input` returns it, for the samples at `indices` (m,).
     """
-    y, alpha, weights = (
-        to_tensor(array, inverse_diag.device, inverse_diag.dtype)
-        for array in (model.targets, _scaled_dual(model, dual), model.weights)
+    y, alpha, weights, shares = _of_rows(
+        model, dual, inverse_diag.device, inverse_diag.dtype
     )
-    merged, indices = inputs.merge(y, weights), indices.to(inverse_diag.device)
+    merged = inputs.merge(y, weights if shares is None else weights / shares)
+    indices = indices.to(inverse_diag.device)
     input_of = inputs.of[indices]
     mean, totals = merged.targets[input_of], merged.weights[input_of]
     alpha = inputs.sum(alpha)[input_of]
     loo = leave_one_out(mean, alpha, inverse_diag, model.noise, totals)
-    staying = inputs.staying(weights)[indices]
-    return leave_one_unit_out(loo, y[indices], mean, model.noise, totals, staying)
+    staying = inputs.staying(weights, shares)[indices]
+    loo = leave_one_unit_out(loo, y[indices], mean, model.noise, totals, staying)
+    return with_own_noise(loo, model, totals - staying, indices)
+
+
+def with_own_noise(
+    loo: LeaveOneOut, model: Model, removed: Tensor, indices: Tensor
+) -> LeaveOneOut:
+    """Return predictions (m,) with the noise of each sample in place of the mean one.
+
+    `removed` (m,) are the precisions that were left out with the samples at `indices`
+    (m,), in observations of the mean noise.
+    """
+    if model.noise_shares is None:
+        return loo
+    own = to_tensor(model.left_out_noise, loo.var.device, loo.var.dtype)
+    mean_noise = model.noise / removed.clamp(max=1.0)
+    return LeaveOneOut(loo.mean, loo.var - mean_noise + own[indices])
 
 
 def left_out_in_blocks(
@@ -94,15 +110,14 @@ def left_out_in_blocks(
 
     Arguments are as in `left_out_of`, and `dtype` is the precision of the solves.
     """
-    y, alpha, weights = (
-        to_tensor(array, indices.device, dtype)
-        for array in (model.targets, _scaled_dual(model, dual), model.weights)
-    )
+    y, alpha, weights, shares = _of_rows(model, dual, indices.device, dtype)
+    weights = weights if shares is None else weights / shares
     merged = inputs.merge(y, weights).targets
     dual_sums, noise = inputs.sum(alpha), model.noise
     blocks = inverse_blocks(inputs, solver, state, indices, dtype)
     loo = images_out(merged, dual_sums, weights, inputs, blocks, noise)
-    return LeaveOneOut(loo.mean[indices], loo.var[indices])
+    loo = LeaveOneOut(loo.mean[indices], loo.var[indices])
+    return with_own_noise(loo, model, inputs.removed(weights)[indices], indices)
 
 
 def inverse_blocks(
@@ -128,10 +143,19 @@ def inverse_blocks(
             yield left, one.mT @ other
 
 
-def _scaled_dual(model: Model, dual: FloatArray) -> FloatArray:
-    """Return dual coefficients in units of the prior."""
-    scaled: FloatArray = dual * model.mean_diag
-    return scaled
+def _of_rows(
+    model: Model, dual: FloatArray, device: torch.device, dtype: torch.dtype
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """Return targets, dual coefficients in units of the prior, weights and shares."""
+    arrays = model.targets, dual * model.mean_diag, model.weights
+    y, alpha, weights = (to_tensor(array, device, dtype) for array in arrays)
+    shares = model.noise_shares
+    return (
+        y,
+        alpha,
+        weights,
+        None if shares is None else to_tensor(shares, device, dtype),
+    )
 
 
 def deviation_excess(solver: Any, state: Any, is_converged: bool) -> float:

@@ -14,7 +14,8 @@ from torch import Tensor
 from skconvgp._typing import FloatArray
 from skconvgp.engine import Placement, compute_at, frozen_bytes, to_numpy, to_tensor
 from skconvgp.inference import EqualInputs, MergedSamples
-from skconvgp.processes._problem import Model, Problem
+from skconvgp.processes._model import Model
+from skconvgp.processes._problem import Problem
 from skconvgp.processes._process import (
     CodedLabels,
     KeptLeftOut,

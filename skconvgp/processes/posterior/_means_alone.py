@@ -11,7 +11,7 @@ from torch import Tensor
 
 from skconvgp._typing import FloatArray
 from skconvgp.processes._facts import Fact
-from skconvgp.processes._problem import Model
+from skconvgp.processes._model import Model
 from skconvgp.processes._process import Labels, LeftOutValues, Process
 from skconvgp.processes._run import Resources, Run
 from skconvgp.processes.basis._basis import Basis, NewRows

@@ -71,6 +71,8 @@ class NeighborSolver:
     inputs: EqualInputs  # which samples have equal inputs
     run: Run
     label: str = "fit"  # name of the computation whose progress is shown
+    # (n,), noise variances as shares of their mean; None for one noise.
+    shares: FloatArray | None = None
 
     def of_new(self, samples: NewRows) -> Neighborhoods:
         """Return neighbours of new samples."""
@@ -158,16 +160,22 @@ class NeighborSolver:
         """
         y, w = self.observations()
         inputs, indices = self.inputs.to(y.device), indices.to(y.device)
-        merged, input_of = inputs.merge(y, w), inputs.of[indices]
-        totals, staying = merged.weights[input_of], inputs.staying(w)[indices]
+        merged, input_of = inputs.merge(y, self.precisions()), inputs.of[indices]
+        shares = None if self.shares is None else self.run.tensor(self.shares)
+        totals, staying = merged.weights[input_of], inputs.staying(w, shares)[indices]
         loo = LeaveOneOut(mean, var + noise / totals.clamp(max=1.0))
-        return leave_one_unit_out(
+        loo = leave_one_unit_out(
             loo, y[indices], merged.targets[input_of], noise, totals, staying
         )
+        if shares is None:
+            return loo
+        units = shares / inputs.removed(w).clamp(max=1.0)
+        mean_noise = noise / (totals - staying).clamp(max=1.0)
+        return LeaveOneOut(loo.mean, loo.var - mean_noise + noise * units[indices])
 
     def solve(self, around: Neighborhoods, noise: float) -> LocalPosterior:
         """Return the posterior of samples, given their neighbours."""
-        y, w = self.observations()
+        y, w = self.observations()[0], self.precisions()
         m = len(around.neighbors)
         mean, var = y.new_empty(m, y.shape[1]), y.new_empty(m)
         largest = 0.0
@@ -186,7 +194,7 @@ class NeighborSolver:
         self, around: Neighborhoods, noises: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Return means (m, g, c) and variances (m, g) for each of the noises (g,)."""
-        y, w = self.observations()
+        y, w = self.observations()[0], self.precisions()
         m = len(around.neighbors)
         mean = y.new_empty(m, len(noises), y.shape[1])
         var = y.new_empty(m, len(noises))
@@ -203,6 +211,13 @@ class NeighborSolver:
     def observations(self) -> tuple[Tensor, Tensor]:
         """Return scaled targets (n, c) and weights (n,) on the device."""
         return self.run.tensor(self.targets), self.run.tensor(self.weights)
+
+    def precisions(self) -> Tensor:
+        """Return how many observations of the mean noise each sample is worth (n,)."""
+        weights = self.run.tensor(self.weights)
+        return (
+            weights if self.shares is None else weights / self.run.tensor(self.shares)
+        )
 
     @property
     def n_neighbors(self) -> int:

@@ -31,9 +31,9 @@ from skconvgp.inference import (
 )
 from skconvgp.linalg import DenseGram
 from skconvgp.processes._facts import Clipped, Fact, jitter_facts
+from skconvgp.processes._model import Model
 from skconvgp.processes._problem import (
     Latent,
-    Model,
     Problem,
     Record,
     Settings,
@@ -53,6 +53,7 @@ from skconvgp.solvers import Cholesky
 # Samples that are left out to choose noise and amplitude: the standard error of an
 # accuracy of 97 % is then one percent, and that of an amplitude ten percent of it.
 LEFT_OUT = 300
+KNOWN = "known"  # noise variances, whose share of the amplitude is chosen
 LOCAL_COPIES = 3  # of the Gram matrix of neighbours: it, it plus noise, its factor
 
 
@@ -172,6 +173,7 @@ class NeighborProcess:
             EqualInputs(rows_to_tensor(self.inputs)),
             run,
             label,
+            model.noise_shares,
         )
 
 
@@ -213,13 +215,18 @@ def fit_neighbors(
         mean_diag,
         problem.inputs,
         run,
+        shares=problem.noise_shares,
     )
-    y, w = solver.observations()
+    y = solver.observations()[0]
     amplitude = fixed_amplitude(settings.amplitude, mean_diag, y)
-    noise = settings.noise
+    noise, known = settings.noise, None
+    if problem.noise_variances is not None:
+        known = problem.mean_noise
+        noise = KNOWN if amplitude is None else known / float(amplitude[0])
+    w = solver.precisions()
     require_finite_noise((1.0 if isinstance(noise, str) else noise) / w)
     if isinstance(noise, str) or amplitude is None or problem.codes is not None:
-        chosen = _choose(solver, noise, amplitude, basis, generator())
+        chosen = _choose(solver, noise, amplitude, basis, generator(), known)
     else:
         chosen = _Chosen(noise, amplitude)
     n = len(y)
@@ -280,8 +287,12 @@ def _choose(
     amplitude: Tensor | None,
     basis: PlainBasis,
     generator: Generator,
+    known: float | None,
 ) -> _Chosen:
-    """Return noise and amplitude, and predictions of samples that were left out."""
+    """Return noise and amplitude, and predictions of samples that were left out.
+
+    A known mean noise variance gives each relative noise that is tried an amplitude.
+    """
     y, w = solver.observations()
     indices = left_out_indices(len(y), generator)
     around = solver.without_equal_inputs(indices)
@@ -303,7 +314,9 @@ def _choose(
     var = torch.stack([loo.var for loo in for_noises], 1)
     on_device = indices.to(y.device)
     left_out = LeftOut(y[on_device], w[on_device], mean, var, informative(y))
-    if amplitude is None:
+    if amplitude is None and known is not None:
+        amplitudes = (known / noises)[:, None].expand(-1, y.shape[1])
+    elif amplitude is None:
         amplitudes = left_out.amplitude()
     else:
         amplitudes = amplitude.to(mean).expand(len(noises), -1)
@@ -321,18 +334,20 @@ def _evidence(solver: NeighborSolver, noise: float, amplitude: Tensor) -> Tensor
     weights of a localization.
     """
     y, w = solver.observations()
+    precisions = solver.precisions()
     first = int_range(solver.n_searched)
     oracle = solver.basis.oracle(solver.run, "fit")
     gram = oracle.block(first, first) / solver.mean_diag
-    state = Cholesky().init(DenseGram(gram), noise / w[first])
+    state = Cholesky().init(DenseGram(gram), noise / precisions[first])
     quadratic = Cholesky().half_solve(state, y[first]).square().sum(0)
     logdet = Cholesky().logdet(state)
     later = torch.arange(len(first), len(y), dtype=torch.int64, device="cpu")
     if len(later):
         around = solver.of_training(later, only_earlier=True)
         posterior = solver.solve(around, noise)
-        var = posterior.var + noise / w[later]
+        var = posterior.var + noise / precisions[later]
         errors = (y[later] - posterior.mean).square()
         quadratic += (errors / var[:, None]).sum(0)
         logdet += var.log().sum()
-    return log_marginal_likelihood(quadratic, logdet, amplitude, noise, w)
+    unit = noise * (w / precisions)
+    return log_marginal_likelihood(quadratic, logdet, amplitude, unit, w)

@@ -152,10 +152,16 @@ def ask_solved(
         posterior: Any = process.posterior.at(process.basis, run)
         solver, state = posterior.solver, posterior.state
         on_device = inputs.to(placement.device)
-        values = run.tensor(model.targets), run.tensor(dual), run.tensor(model.weights)
-        known = None if kept_var is None else run.tensor(kept_var)
-        given = solver, state, on_device, model.noise
-        left_out = _left_out_inputs(*given, *values, known)
+        targets, scaled_dual = run.tensor(model.targets), run.tensor(dual)
+        known = None
+        if kept_var is not None:
+            # Of a sample alone at its input, without the noise that it leaves with.
+            known = run.tensor(kept_var - model.left_out_noise)
+        given = solver, state, on_device, model.noise, targets, scaled_dual
+        weights, shares = run.tensor(model.weights), None
+        if model.noise_shares is not None:
+            shares = run.tensor(model.noise_shares)
+        left_out = _left_out_inputs(*given, weights, shares, known)
         size = at_once(len(inputs.of), left_out.mean.shape[1])
         answers: list[Sequence[Tensor]] = []
         stream = process.basis.stream(new, run, posterior.width, needs_diag=True)
@@ -164,7 +170,7 @@ def ask_solved(
             solved = solver.solve(state, scaled).value
             latent_var = prior / posterior.unit - (scaled * solved).sum(0)
             latent_var = latent_var.clamp(min=0.0)
-            mean = posterior_mean(scaled.mT, values[1])
+            mean = posterior_mean(scaled.mT, scaled_dual)
             solved = on_device.sum(solved)
             for part in slices(len(mean), size):
                 addition = Addition(
@@ -189,22 +195,26 @@ def _left_out_inputs(
     targets: Tensor,
     dual: Tensor,
     weights: Tensor,
+    shares: Tensor | None,
     kept_var: Tensor | None,
 ) -> LeftOutInputs:
-    """Return what is left out with each input; nothing is solved if it is kept."""
-    merged = inputs.merge(targets, weights)
+    """Return what is left out with each input; nothing is solved if it is kept.
+
+    `kept_var` (n,) has left-out variances of the function.
+    """
+    precisions = weights if shares is None else weights / shares
+    merged = inputs.merge(targets, precisions)
     own_noise = noise / merged.weights + float(state.jitter)
     given = merged.targets, inputs.sum(dual)
     if inputs.has_blocks:
         blocks = _units(solver, state, inputs, targets.dtype)
         return LeftOutInputs.together(*given, blocks, own_noise, noise)
-    stays = bool(inputs.staying(weights).any())
+    stays = bool(inputs.staying(weights, shares).any())
     first = inputs.first()
     if kept_var is None or stays:
         inverse_diag = inverse_diag_by_input(solver, state, inputs)[first]
     else:
-        single = noise / merged.weights.clamp(max=1.0) - noise / merged.weights
-        inverse_diag = 1.0 / (kept_var[first] - single)
+        inverse_diag = 1.0 / (kept_var[first] + noise / merged.weights)
     return LeftOutInputs.alone(*given, inverse_diag, own_noise, noise)
 
 
@@ -232,11 +242,12 @@ def with_noise(process: Process, noise: float, resources: Resources) -> Process:
         own: Any = posterior.at(process.basis, run)
         weights, targets = run.tensor(model.weights), run.tensor(model.targets)
         gram = own.solver.product(own.state)
-        gram.diagonal().sub_(model.noise / weights + own.state.jitter)
+        gram.diagonal().sub_(run.tensor(model.row_noise) + own.state.jitter)
         state = own.solver.init(DenseGram(gram), noise / weights)
         dual = own.solver.solve(state, targets).value
         return freeze(state), to_numpy(dual).astype(np.float64) / own.unit
 
     state, dual = compute_at(resources.placement(needed), solved_at)
     solved: Any = replace(posterior, state=state, dual=dual)  # type: ignore[type-var]
-    return replace(process, posterior=solved, model=replace(model, noise=noise))
+    model = replace(model, noise=noise, noise_shares=None)
+    return replace(process, posterior=solved, model=model)

@@ -40,6 +40,9 @@ class Leaving:
     groups: Tensor | None = None
     # Number (m,) of the input of each row; None without groups, if inputs differ.
     row_inputs: Tensor | None = None
+    # (s,), noise of targets that are left out less the one that follows from precisions
+    # alone, over the mean noise; None for one noise of all samples.
+    more_noise: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -114,8 +117,9 @@ class Shared:
 
     def leaving(self, observed: Observed) -> Leaving:
         """Return targets and weights of samples and of the inputs of rows."""
-        inputs = observed.inputs
-        whole = inputs.merge(observed.targets, observed.weights)
+        inputs, shares = observed.inputs, observed.shares
+        precisions = observed.weights if shares is None else observed.weights / shares
+        whole = inputs.merge(observed.targets, precisions)
         groups, row_inputs = inputs.input_groups, None
         if groups is not None:
             row_inputs = int_range(len(groups), groups.device)
@@ -125,7 +129,12 @@ class Shared:
             if groups is not None:
                 groups = groups[inputs.of]
         own = observed.targets, whole.targets, whole.weights, observed.staying
-        return Leaving(*own, groups, row_inputs)
+        if shares is None:
+            return Leaving(*own, groups, row_inputs)
+        units = shares / inputs.removed(observed.weights).clamp(max=1.0)
+        removed = whole.weights[observed.of] - observed.staying
+        more_noise = units - removed.clamp(max=1.0).reciprocal()
+        return Leaving(*own, groups, row_inputs, more_noise)
 
     def at_rows(
         self, rows: FeatureRows, leaving: Leaving, part: slice = EVERY
@@ -174,8 +183,12 @@ class Shared:
             leaving.totals[of],
             leaving.staying,
         )
-        added = residual_diag[of] if self.variance == "dtc" else 0.0
-        return to_numpy(loo.mean), to_numpy(loo.var + added)
+        var = loo.var
+        if self.variance == "dtc":
+            var = var + residual_diag[of]
+        if leaving.more_noise is not None:
+            var = var + self.noise * leaving.more_noise
+        return to_numpy(loo.mean), to_numpy(var)
 
 
 def unit_noise(residual_diag: Tensor, noise: float, variance: str) -> Tensor:

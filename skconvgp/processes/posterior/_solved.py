@@ -34,9 +34,7 @@ from skconvgp.inference import (
 )
 from skconvgp.kernels._feature_maps import feature_map
 from skconvgp.processes._facts import Fact, Inexact
-from skconvgp.processes._problem import (
-    Model,
-)
+from skconvgp.processes._model import Model
 from skconvgp.processes._process import (
     LeftOutValues,
     Process,
@@ -188,7 +186,7 @@ class Solved:
             def solve(columns: Tensor) -> Tensor:
                 return self.solver.solve(state, columns).value
 
-            noise = model.noise / run.tensor(model.weights)
+            noise = run.tensor(model.row_noise)
             at_training = prior_values(features, basis.images(), weights, run)
             solved = pathwise_coefficients(
                 solve, at_training.to(noise), noise, generator
@@ -230,8 +228,9 @@ class SolvedLeftOut(AsksSolved):
         """Return the scatter of targets of inputs with more than one unit of weight.
 
         Targets of a group may agree more than those of new samples: it is not known.
+        Nor is it used if the noise is known.
         """
-        if self.groups is not None:
+        if self.groups is not None or model.noise_shares is not None:
             return None
         inputs = EqualInputs.numbered(rows_to_tensor(self.inputs[: model.n_samples]))
         targets, weights = model.sample_targets, model.sample_weights

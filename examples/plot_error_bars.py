@@ -1,0 +1,69 @@
+"""
+Measurements with known errors
+==============================
+
+Measurements often come with an error of each. This page gives a regressor these errors,
+and compares it with one that believes in one noise for all samples. The measurements
+are made up, so that the truth is known.
+"""
+
+# %%
+# Two instruments
+# ---------------
+# A quantity rises slowly and swings around its trend. Until 1990 it was measured by a
+# coarse instrument, and afterwards by a precise one; some measurements of both were
+# taken in bad weather. Each measurement has a known standard deviation.
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from skconvgp import ConvNetGPRegressor
+from skconvgp.kernels import rbf
+
+
+def truth(year):
+    return 0.03 * (year - 1990) + 0.3 * np.sin(year / 3.0)
+
+
+rng = np.random.default_rng(0)
+year = np.sort(rng.uniform(1960, 2015, 90))
+sigma = np.where(year < 1990, 0.4, 0.05) * rng.choice([1.0, 3.0], 90, p=[0.8, 0.2])
+y = truth(year) + sigma * rng.normal(size=90)
+
+# %%
+# One noise, or one for each measurement
+# --------------------------------------
+# ``noise_variance=sigma**2`` has the variances in squared units of y. By default the
+# noise is one number, which leave-one-out chooses: too much for the precise
+# measurements, and too little for the coarse ones.
+
+X = year[:, None]
+models = {
+    "one noise for all": ConvNetGPRegressor(rbf(4.0)).fit(X, y),
+    "known errors": ConvNetGPRegressor(rbf(4.0), noise_variance=sigma**2).fit(X, y),
+}
+grid = np.linspace(1960, 2015, 300)
+figure, panels = plt.subplots(
+    1, 2, figsize=(9.5, 3.8), sharey=True, layout="constrained"
+)
+for axes, (name, gp) in zip(panels, models.items(), strict=True):
+    mean, std = gp.predict(grid[:, None], return_std=True)
+    error = np.sqrt(np.mean((mean - truth(grid)) ** 2))
+    held = np.mean(np.abs(mean - truth(grid)) <= 2.0 * std)
+    print(f"{name:18} RMSE {error:.3f}, truth within two deviations {held:.0%}")
+    axes.fill_between(grid, mean - 2.0 * std, mean + 2.0 * std, color="0.85")
+    axes.errorbar(
+        year, y, sigma, fmt="o", color="tab:blue", markersize=3, elinewidth=0.8
+    )
+    axes.plot(grid, mean, color="black", label="mean, and two deviations")
+    axes.plot(grid, truth(grid), color="tab:red", linestyle="--", label="truth")
+    axes.set(xlabel="year", title=f"{name}: RMSE {error:.2f}", ylim=(-2.0, 1.8))
+    axes.spines[["top", "right"]].set_visible(False)
+panels[0].set(ylabel="y")
+panels[0].legend(loc="lower right", fontsize="small")
+plt.show()
+
+# %%
+# With the known errors the band is wide on the left, where measurements are coarse, and
+# narrow on the right, where the curve follows each of them. :ref:`sample-noise` says
+# which noise new observations have, and what else changes.
