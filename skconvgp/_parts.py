@@ -200,4 +200,4 @@ def _equal(value: object, default: object) -> bool:
 def _plain(value: object) -> object:
     """Return a setting in a form that ``==`` compares: arrays and lists as tuples."""
     items = value.tolist() if isinstance(value, np.ndarray) else value
-    return tuple(items) if isinstance(items, list) else items
+    return tuple(map(_plain, items)) if isinstance(items, list | tuple) else items

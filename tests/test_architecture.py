@@ -89,8 +89,8 @@ PUBLIC_NAMES = {
         OptimizerResult Part Rho Score Step rho_path""",
     "skconvgp.kernels": """GELU Abs AvgPool2d Conv2d Dense Elementwise Erf Flatten
         FlipAverage GlobalAvgPool2d Hyperparameter Identity Kernel Layer LeakyReLU Maps
-        MaxNormalization OnColumns PatchContrast PatchKernel PatchWhitening Product
-        ReLU Residual Scale Sequential SiLU Sigmoid Sin
+        MaxNormalization OnColumns OrbitAverage PatchContrast PatchKernel
+        PatchWhitening Product ReLU Residual Scale Sequential SiLU Sigmoid Sin
         Softplus Sum Tanh arcsine
         convnet convnet_gap dense dot_product literal_max_normalization matern myrtle
         optical polynomial rbf residual_convnet resnet32 three_layer_convnet""",

@@ -3,24 +3,26 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
 from skconvgp._protocols import TileBackend
 from skconvgp._typing import ImageShape
 from skconvgp.backends._correlation import CorrelationBackend
-from skconvgp.backends._flips import FlipBackend, flips_outside
 from skconvgp.backends._fused import FusedBackend, FusedTangentBackend, Processor
 from skconvgp.backends._fused_cpu import Extension, missing_extension
 from skconvgp.backends._fused_cuda import Gpu, unusable_gpu
+from skconvgp.backends._orbits import AVERAGES, OrbitBackend, averages_outside
 from skconvgp.backends._patch_tangents import patch_tangents
 from skconvgp.backends._program import Program, lower, lower_with_tangents
 from skconvgp.backends._reference import ReferenceBackend
 from skconvgp.backends._reverse_tangents import torch_tangents
 from skconvgp.backends._terms import SumBackend
 from skconvgp.exceptions import NotFusableError
-from skconvgp.kernels import FlipAverage, Kernel, MaxNormalization, Sum
+from skconvgp.kernels import Kernel, MaxNormalization, Sum
 from skconvgp.kernels._normalizations import CORRELATION
+from skconvgp.kernels._orbits import Average
 from skconvgp.kernels._passes import n_passes
 
 __all__ = ["BACKENDS", "BackendChoice", "choose_backend"]
@@ -175,13 +177,13 @@ def _split_network(
 ) -> tuple[Kernel, list[Callable[[TileBackend], TileBackend]]]:
     """Return the network within a kernel, and the kernels around it, outer first.
 
-    Kernels of correlations and averages over flips are computed from other tiles.
+    Kernels of correlations and averages over orbits are computed from other tiles.
     """
     wraps: list[Callable[[TileBackend], TileBackend]] = []
     while True:
-        kernel = flips_outside(kernel)
-        if type(kernel) is FlipAverage:
-            wraps.append(FlipBackend)
+        kernel = averages_outside(kernel)
+        if isinstance(kernel, Average) and type(kernel) in AVERAGES:
+            wraps.append(partial(OrbitBackend, average=kernel))
         elif type(kernel) is MaxNormalization and kernel.mode == CORRELATION:
             wraps.append(CorrelationBackend)
         else:

@@ -37,6 +37,7 @@ from skconvgp.kernels import (
     Kernel,
     LeakyReLU,
     MaxNormalization,
+    OrbitAverage,
     ReLU,
     Residual,
     Scale,
@@ -178,7 +179,7 @@ def _normalized(graph: Graph, layer: MaxNormalization, value: Map) -> Map:
     return _weighted(layer, value, 1.0 / layer.scale) if layer.mode == FIXED else value
 
 
-def _averaged(graph: Graph, layer: FlipAverage, value: Map) -> Map:
+def _averaged(graph: Graph, layer: FlipAverage | OrbitAverage, value: Map) -> Map:
     raise NotFusableError(
         f"{layer!r} is only fused if it is the whole kernel, with a factor or without, "
         "or one of a sum of averages alone"
@@ -372,6 +373,7 @@ _LOWERINGS: dict[type, Callable[[Graph, Any, Map], Map]] = {
     Erf: _erf,
     Flatten: _flatten,
     FlipAverage: _averaged,
+    OrbitAverage: _averaged,
     GlobalAvgPool2d: _pool,
     Identity: _unchanged,
     LeakyReLU: _leaky,

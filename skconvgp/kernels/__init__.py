@@ -29,6 +29,7 @@ from skconvgp.kernels._normalizations import (
     literal_max_normalization,
 )
 from skconvgp.kernels._optical import optical
+from skconvgp.kernels._orbits import OrbitAverage
 from skconvgp.kernels._patch_maps import PatchContrast, PatchWhitening
 from skconvgp.kernels._patches import PatchKernel
 from skconvgp.kernels._pooled_architectures import convnet_gap, myrtle
@@ -56,6 +57,7 @@ __all__ = [
     "Maps",
     "MaxNormalization",
     "OnColumns",
+    "OrbitAverage",
     "PatchContrast",
     "PatchKernel",
     "PatchWhitening",

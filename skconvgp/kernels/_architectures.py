@@ -106,6 +106,10 @@ class Network(Layer):
         """Raise a ValueError that names the first layer that flips change."""
         self.built.check_flips(shape)
 
+    def is_turn_invariant(self, shape: ImageShape) -> bool:
+        """Whether turns and flips of both images are known to change nothing."""
+        return self.built.is_turn_invariant(shape)
+
     def sample(self, images: Tensor, *, width: int, generator: Generator) -> Tensor:
         """Draw all layers, and apply them to images (n, c, h, w)."""
         return self.built.sample(images, width=width, generator=generator)

@@ -31,7 +31,11 @@ from skconvgp._typing import (
     Prepared,
     Scalar,
 )
-from skconvgp.kernels._capabilities import require_mirrored, sample_network
+from skconvgp.kernels._capabilities import (
+    is_turn_invariant,
+    require_mirrored,
+    sample_network,
+)
 from skconvgp.kernels._checks import plain_value, require_variance
 from skconvgp.kernels._columns import plain_columns, require_columns, taken
 from skconvgp.kernels._from_data import settings_from_data
@@ -224,6 +228,10 @@ class _Several(Kernel):
         for part in self.parts:
             require_mirrored(part, shape)
 
+    def is_turn_invariant(self, shape: ImageShape) -> bool:
+        """Whether turns and flips of both images are known to change nothing."""
+        return all(is_turn_invariant(part, shape) for part in self.parts)
+
     @property
     def is_spatial(self) -> bool:
         """Whether one of the kernels is."""
@@ -365,6 +373,10 @@ class Wrapped(Kernel):
     def check_flips(self, shape: ImageShape) -> None:
         """Raise a ValueError that says why flips change the inner kernel."""
         require_mirrored(self.kernel, shape)
+
+    def is_turn_invariant(self, shape: ImageShape) -> bool:
+        """Whether turns and flips of both images are known to change nothing."""
+        return is_turn_invariant(self.kernel, shape)
 
     @property
     def is_spatial(self) -> bool:

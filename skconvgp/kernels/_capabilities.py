@@ -10,8 +10,11 @@ from skconvgp.kernels._map_layer import MapLayer
 from skconvgp.kernels._windows import Axis
 
 __all__ = [
+    "are_alike",
     "capability",
+    "is_mirrored",
     "is_of_package",
+    "is_turn_invariant",
     "require_mirrored",
     "require_symmetric",
     "sample_network",
@@ -51,11 +54,44 @@ def require_mirrored(kernel: object, shape: ImageShape) -> None:
         )
 
 
+def is_mirrored(kernel: object, shape: ImageShape) -> bool:
+    """Return whether flips of both images are known to change nothing."""
+    try:
+        require_mirrored(kernel, shape)
+    except ValueError:
+        return False
+    return True
+
+
+def is_turn_invariant(kernel: object, shape: ImageShape) -> bool:
+    """Return whether turns and flips of both images are known to change nothing.
+
+    The shape is of square images or, for a layer, its map's. Layers that do not
+    distinguish positions need no `is_turn_invariant`.
+    """
+    answer = capability(kernel, "is_turn_invariant")
+    if answer is not None:
+        return bool(answer(shape))
+    return isinstance(kernel, MapLayer) and not kernel.is_spatial
+
+
+def are_alike(axes: tuple[Axis, Axis]) -> bool:
+    """Return whether windows lie alike from each of the four sides of a map."""
+    rows, cols = axes
+    return rows == cols and is_symmetric(cols)
+
+
+def is_symmetric(axis: Axis) -> bool:
+    """Return whether windows along an axis of a map are symmetric."""
+    windows = axis.matrix(torch.zeros((), dtype=torch.float32, device="cpu"))
+    return torch.equal(windows, windows.flip(0, 1))
+
+
 def require_symmetric(layer: object, axis: Axis, remedy: str) -> None:
     """Raise a ValueError unless windows along the columns of a map are symmetric."""
-    windows = axis.matrix(torch.zeros((), dtype=torch.float32, device="cpu"))
-    if torch.equal(windows, windows.flip(0, 1)):
+    if is_symmetric(axis):
         return
+    windows = axis.matrix(torch.zeros((), dtype=torch.float32, device="cpu"))
     n_dropped = int((windows.sum(0) == 0).sum())
     dropped = f" and leave out {n_dropped} of its columns" if n_dropped else ""
     raise ValueError(

@@ -8,7 +8,11 @@ from torch import Generator, Tensor
 
 from skconvgp._parts import Part, distinct
 from skconvgp._typing import ImageShape, MapShape, Prepared
-from skconvgp.kernels._capabilities import require_mirrored, sample_network
+from skconvgp.kernels._capabilities import (
+    is_turn_invariant,
+    require_mirrored,
+    sample_network,
+)
 from skconvgp.kernels._layer import Layer
 from skconvgp.kernels._map_layer import NNGP, NTK, MapLayer, Maps, require_layer_kind
 from skconvgp.kernels._segments import (
@@ -63,6 +67,14 @@ class _Chain(Layer):
                 name = f"layer{i} of a {type(self).__name__}"
                 raise ValueError(f"{name}, {error}") from error
             shape = (shape[0], *layer.out_shape(shape[1:]))
+
+    def is_turn_invariant(self, shape: ImageShape) -> bool:
+        """Whether turns and flips of both images are known to change nothing."""
+        for layer in self.layers:
+            if not is_turn_invariant(layer, shape):
+                return False
+            shape = (shape[0], *layer.out_shape(shape[1:]))
+        return True
 
     def _chain_sample(self, images: Tensor, width: int, generator: Generator) -> Tensor:
         for layer in self.layers:

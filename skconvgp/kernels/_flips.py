@@ -1,27 +1,22 @@
 """FlipAverage: the average of a kernel over left-right flips of the images.
 
-The formulas: docs/maths.rst, "Flips".
+The formulas: docs/maths.rst, "Flips and other orbits".
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import cast
+from typing import ClassVar
 
-import torch
-from torch import Tensor
-
-from skconvgp._typing import ImageShape, Prepared
-from skconvgp.kernels._base import Kernel, require_kernels, split
+from skconvgp._typing import ImageShape
+from skconvgp.kernels._base import Kernel, require_kernels
 from skconvgp.kernels._capabilities import require_mirrored
-from skconvgp.kernels._patch_maps import PatchWhitening
-from skconvgp.kernels._patches import PatchKernel
-from skconvgp.kernels._prepared import take
+from skconvgp.kernels._orbit_maps import FLIPS, flip
+from skconvgp.kernels._orbits import Average
 
 __all__ = ["FlipAverage", "flip"]
 
 
 @dataclass(repr=False)
-class FlipAverage(Kernel):
+class FlipAverage(Average):
     r"""Average of a kernel over left-right flips of both images.
 
     .. math:: k_G(x, x') = \frac14 \sum_{g, g'} k(g x, g' x')
@@ -47,6 +42,10 @@ class FlipAverage(Kernel):
         Before any work, if flips change the covariances of `kernel`, as when strides
         leave out columns at one side of a map only, or if images have a single column,
         as vectors have. The message names the layer and the width of its map.
+
+    See Also
+    --------
+    OrbitAverage : Averages over turns, shifts and maps of your own.
 
     Notes
     -----
@@ -81,6 +80,8 @@ class FlipAverage(Kernel):
 
     kernel: Kernel
 
+    maps: ClassVar[str] = FLIPS  # type: ignore[misc]
+
     def check(self, image_shape: ImageShape) -> None:
         """Raise a ValueError that says why images of this shape cannot be used."""
         require_kernels(self, (self.kernel,))
@@ -101,62 +102,3 @@ class FlipAverage(Kernel):
 
     def check_flips(self, shape: ImageShape) -> None:
         """Accept every shape: an average over flips does not change by them."""
-
-    @property
-    def is_spatial(self) -> bool:
-        """Whether the value depends on the layout of the pixels: always."""
-        return True
-
-    def settings_from(self, images: Tensor) -> dict[str, object]:
-        """Return the kernel, if settings of it follow from images (n, c, h, w)."""
-        words = dict(_usual_whitenings(self.kernel, images))
-        kernel = self.kernel.replace(**words) if words else self.kernel
-        resolved = kernel.resolve(images)
-        return {} if resolved is self.kernel else {"kernel": resolved}
-
-    def n_positions(self, image_shape: ImageShape) -> int:
-        """Return the positions of the map of one pair of the averaged kernel."""
-        return self.kernel.n_positions(image_shape)
-
-    def n_position_pairs(self, image_shape: ImageShape) -> int:
-        """Return the pairs of positions that two evaluations of a pair need."""
-        return 2 * self.kernel.n_position_pairs(image_shape)
-
-    def prepare(self, images: Tensor) -> Prepared:
-        """Prepare images (n, c, h, w) and their flips."""
-        return self.kernel.prepare(images), self.kernel.prepare(flip(images))
-
-    def cross(self, one: Prepared, two: Prepared) -> Tensor:
-        """Return the covariance (n1, n2) of two prepared sets of images."""
-        (first, _), (second, flipped) = split(one), split(two)
-        return (
-            self.kernel.cross(first, second) + self.kernel.cross(first, flipped)
-        ) / 2
-
-    def diag(self, one: Prepared) -> Tensor:
-        """Return the prior variance (n,) of each prepared image."""
-        images, flipped = split(one)
-        values = self.kernel.diag(images)
-        crossed = [
-            self.kernel.cross(take(images, part), take(flipped, part)).reshape(1)
-            for part in (slice(i, i + 1) for i in range(len(values)))
-        ]
-        return (values + torch.cat([values[:0], *crossed])) / 2
-
-
-def _usual_whitenings(
-    kernel: Kernel, images: Tensor
-) -> Iterator[tuple[str, PatchWhitening]]:
-    """Yield settings that "auto" stands for, so that patches and flips are alike."""
-    if images.ndim != 4:
-        return
-    shape = cast(ImageShape, tuple(images.shape[1:]))
-    parts = {"": kernel, **{f"{k}__": v for k, v in kernel.get_params().items()}}
-    for prefix, part in parts.items():
-        if isinstance(part, PatchKernel) and part.is_usually_whitened(shape):
-            yield f"{prefix}normalization", PatchWhitening(flips=True)
-
-
-def flip(images: Tensor) -> Tensor:
-    """Return images (n, c, h, w) with left and right exchanged."""
-    return images.flip(-1)

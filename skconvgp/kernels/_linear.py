@@ -11,7 +11,7 @@ import torch
 from torch import Generator, Tensor
 
 from skconvgp._typing import Bounds, ImageShape, MapShape, Prepared, Scalar
-from skconvgp.kernels._capabilities import require_symmetric
+from skconvgp.kernels._capabilities import are_alike, require_symmetric
 from skconvgp.kernels._checks import (
     LARGEST_WINDOW,
     require_positive_int,
@@ -194,6 +194,10 @@ class Conv2d(Layer):
             "of 2."
         )
         require_symmetric(self, self.axes(shape[1:])[1], remedy)
+
+    def is_turn_invariant(self, shape: ImageShape) -> bool:
+        """Whether turns and flips of both images are known to change nothing."""
+        return are_alike(self.axes(shape[1:]))
 
     def sample(self, images: Tensor, *, width: int, generator: Generator) -> Tensor:
         """Draw weights to `width` channels, and apply them to images (n, c, h, w)."""

@@ -15,7 +15,11 @@ from torch import Tensor
 from skconvgp._resident import once
 from skconvgp._typing import Bounds, ImageShape, Prepared, Scalar
 from skconvgp.kernels._base import Kernel, require_kernels
-from skconvgp.kernels._capabilities import require_mirrored
+from skconvgp.kernels._capabilities import (
+    is_mirrored,
+    is_turn_invariant,
+    require_mirrored,
+)
 from skconvgp.kernels._checks import (
     require_positive,
     require_resolved,
@@ -183,6 +187,15 @@ class PatchKernel(Kernel):
         if isinstance(patch_map, PatchMap) and not self.is_usually_whitened(shape):
             require_mirrored_map(self, patch_map)
         require_mirrored(self.base_kernel, (grid.channels, *grid.size))
+
+    def is_turn_invariant(self, shape: ImageShape) -> bool:
+        """Whether turns and flips of both images are known to change nothing."""
+        grid, patch_map = self.grid(shape), self.patch_map(shape)
+        if self.weights is not None or isinstance(patch_map, PatchWhitening):
+            return False
+        base = self.base_kernel, (grid.channels, *grid.size)
+        is_square = grid.size[0] == grid.size[1]
+        return is_square and is_mirrored(self, shape) and is_turn_invariant(*base)
 
     def is_usually_whitened(self, image_shape: ImageShape) -> bool:
         """Whether patches are whitened because `normalization` is "auto"."""

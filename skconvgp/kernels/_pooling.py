@@ -11,7 +11,7 @@ from torch import Tensor
 
 from skconvgp._tensors import int_range, reals
 from skconvgp._typing import ImageShape, MapShape, Prepared
-from skconvgp.kernels._capabilities import require_symmetric
+from skconvgp.kernels._capabilities import are_alike, require_symmetric
 from skconvgp.kernels._checks import LARGEST_WINDOW, require_positive_int
 from skconvgp.kernels._layer import Layer, settings_by_name
 from skconvgp.kernels._linear import mean_over_positions
@@ -169,6 +169,10 @@ class AvgPool2d(Layer):
         )
         require_symmetric(self, self.axes(shape[1:])[1], remedy)
 
+    def is_turn_invariant(self, shape: ImageShape) -> bool:
+        """Whether turns and flips of both images are known to change nothing."""
+        return are_alike(self.axes(shape[1:]))
+
     def function(self, maps: Tensor) -> Tensor:
         """Average over the windows of maps (n, c, h, w)."""
         rows, cols = self.axes((maps.shape[2], maps.shape[3]))
@@ -260,6 +264,10 @@ class GlobalAvgPool2d(Layer):
 
     def check_flips(self, shape: ImageShape) -> None:
         """Accept every map: flips exchange positions of which all count alike."""
+
+    def is_turn_invariant(self, shape: ImageShape) -> bool:
+        """Whether turns and flips of both images are known to change nothing."""
+        return shape[1] == shape[2]
 
     def function(self, maps: Tensor) -> Tensor:
         """Average maps (n, c, h, w) over the lattice, and flatten the averages."""

@@ -54,7 +54,7 @@ class _StationaryKernel(VectorKernel):
         """Raise unless lengthscales of pixels are the same at the left and right."""
         if not self._is_each:
             return
-        lengths = reals([float(one) for one in as_items(self.lengthscale)])
+        lengths = reals([plain_value(one) for one in as_items(self.lengthscale)])
         lengths = lengths.reshape(shape)
         if not torch.equal(lengths, lengths.flip(-1)):
             raise ValueError(
@@ -62,6 +62,10 @@ class _StationaryKernel(VectorKernel):
                 "not the same at the left and at the right of images of width "
                 f"{shape[2]}."
             )
+
+    def is_turn_invariant(self, shape: ImageShape) -> bool:
+        """Whether turns and flips of both images are known to change nothing."""
+        return not self._is_each
 
     def prepare(self, images: Tensor) -> Prepared:
         """Flatten images (n, c, h, w); return vectors (d, n), squared norms (n,)."""

@@ -44,6 +44,10 @@ class VectorKernel(Kernel):
     def check_flips(self, shape: ImageShape) -> None:
         """Accept every shape: flips keep inner products and norms."""
 
+    def is_turn_invariant(self, shape: ImageShape) -> bool:
+        """Whether turns and flips of both images are known to change nothing."""
+        return True
+
     def n_positions(self, image_shape: ImageShape) -> int:
         """Return 1: there is no map."""
         return 1

@@ -5,11 +5,13 @@ import re
 import pytest
 import torch
 
+from skconvgp.augmentation import Shift
 from skconvgp.backends import TangentBackend, choose_backend
-from skconvgp.backends._flips import STRIP, FlipBackend, flips_outside
+from skconvgp.backends._orbits import STRIP, OrbitBackend, averages_outside
 from skconvgp.kernels import (
     FlipAverage,
     MaxNormalization,
+    OrbitAverage,
     convnet,
     dense,
     rbf,
@@ -96,7 +98,7 @@ def test_tables_are_not_changed_and_strips_make_the_whole():
 def test_bytes_of_both_tables_are_counted():
     for kind in ("tiles", "tangents"):
         backend = getattr(choose(KERNELS[0]), kind)()
-        assert isinstance(backend, FlipBackend)
+        assert isinstance(backend, OrbitBackend)
         image = hard_images(SHAPE)[:1]
         inner, costs = backend.backend.measure(image), backend.measure(image)
         assert costs.image_bytes == 2 * inner.image_bytes
@@ -106,11 +108,11 @@ def test_bytes_of_both_tables_are_counted():
 
 def test_averages_come_to_the_outside_with_their_hyperparameters_in_order():
     kernel = KERNELS[3]
-    outside = flips_outside(kernel)
+    outside = averages_outside(kernel)
     assert type(outside) is FlipAverage
     assert outside.theta.tolist() == kernel.theta.tolist()
     mixed = FlipAverage(ONE) + TWO
-    assert flips_outside(mixed) is mixed
+    assert averages_outside(mixed) is mixed
 
 
 @pytest.mark.parametrize(
@@ -125,3 +127,40 @@ def test_the_reason_is_told_if_torch_computes(kernel, reason):
     choice = choose_backend(kernel, SHAPE, "auto", torch.device("cpu"))
     assert choice.name == "torch"
     assert re.search(reason, choice.reason)
+
+
+@both_dtypes
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        OrbitAverage(TWO),
+        OrbitAverage(residual_convnet(depth=2), "quarter_turns"),
+        0.3 * OrbitAverage(convnet(1), Shift(1)) + OrbitAverage(dense(1), Shift(1)),
+        OrbitAverage(MaxNormalization(TWO), [torch.abs]),
+    ],
+    ids=repr,
+)
+def test_values_and_derivatives_of_other_orbits_are_those_of_torch(kernel, dtype):
+    shape = (1, 5, 5)
+    given = hard_images(shape)[4:8].to(dtype)
+    kernel.check(shape)
+    choice = choose_backend(kernel, shape, "fused", torch.device("cpu"))
+    backend = choice.tiles()
+    expected, diag = reference(kernel, given)
+    assert_within(tile(backend, given), expected, diag, BOUNDS[dtype])
+    assert_within(variances(backend, given).diag(), diag.diag(), diag, BOUNDS[dtype])
+    upper = backend.gram(backend.prepare(given)).triu(1)
+    assert_within(upper, expected.triu(1), diag, BOUNDS[dtype])
+    backend, exact = choice.tangents(), TangentBackend(kernel)
+    expected, diag = tile(exact, given.double()), variances(exact, given.double())
+    scale, bound = diag[:, 0], 2.0 * TANGENT_BOUNDS[dtype]
+    assert_within(tile(backend, given), expected, scale, bound)
+    found = variances(backend, given)
+    assert_within(on_diagonal(found), on_diagonal(diag), scale, bound)
+
+
+def test_averages_over_other_maps_stay_apart():
+    mixed = OrbitAverage(ONE, "flips") + OrbitAverage(TWO, "symmetries")
+    assert averages_outside(mixed) is mixed
+    alike = OrbitAverage(ONE, "flips") + 2.0 * OrbitAverage(TWO, "flips")
+    assert averages_outside(alike) == OrbitAverage(ONE + 2.0 * TWO, "flips")

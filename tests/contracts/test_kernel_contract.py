@@ -28,6 +28,7 @@ from skconvgp.kernels import (
     Layer,
     LeakyReLU,
     MaxNormalization,
+    OrbitAverage,
     PatchKernel,
     ReLU,
     Residual,
@@ -186,6 +187,7 @@ PATCHES = [
 FLIPS = [
     FlipAverage(convnet(depth=1, kernel_size=3)),
     0.5 * FlipAverage(rbf(lengthscale=4.0)) + FlipAverage(dense(depth=1)),
+    OrbitAverage(residual_convnet(depth=2), "flips"),
 ]
 KERNELS = NETWORKS + VECTORS + COMPOSED + PATCHES + FLIPS
 IMAGES = [(1, 5, 4), (3, 4, 4)]
