@@ -1,10 +1,11 @@
 """
-Measurements with known errors
-==============================
+Measurements with known errors and a trend
+==========================================
 
 Measurements often come with an error of each. This page gives a regressor these errors,
-and compares it with one that believes in one noise for all samples. The measurements
-are made up, so that the truth is known.
+and compares it with one that believes in one noise for all samples. Then it goes on
+beyond the last measurement, with a trend. The measurements are made up, so that the
+truth is known.
 """
 
 # %%
@@ -67,3 +68,38 @@ plt.show()
 # With the known errors the band is wide on the left, where measurements are coarse, and
 # narrow on the right, where the curve follows each of them. :ref:`sample-noise` says
 # which noise new observations have, and what else changes.
+
+# %%
+# The trend goes on
+# -----------------
+# After the last measurement the curve returns to the prior mean. By default that is a
+# constant. ``mean="linear"`` is a linear function whose coefficients are integrated
+# out: the trend goes on, and the band becomes wider, because the slope is uncertain.
+
+grid = np.linspace(1960, 2050, 400)
+means = {
+    "a constant": models["known errors"],
+    "a linear function": ConvNetGPRegressor(
+        rbf(4.0), noise_variance=sigma**2, mean="linear"
+    ).fit(X, y),
+}
+figure, panels = plt.subplots(
+    1, 2, figsize=(9.5, 3.8), sharey=True, layout="constrained"
+)
+for axes, (name, gp) in zip(panels, means.items(), strict=True):
+    mean, std = gp.predict(grid[:, None], return_std=True)
+    is_new = grid > 2020
+    error = np.sqrt(np.mean((mean - truth(grid))[is_new] ** 2))
+    print(f"{name:18} RMSE after 2020 {error:.2f}")
+    axes.fill_between(grid, mean - 2.0 * std, mean + 2.0 * std, color="0.85")
+    axes.plot(year, y, "o", color="tab:blue", markersize=3)
+    axes.plot(grid, mean, color="black")
+    axes.plot(grid, truth(grid), color="tab:red", linestyle="--")
+    axes.axvline(2015, color="0.5", linewidth=0.8)
+    axes.set(xlabel="year", title=f"Prior mean: {name}", ylim=(-2.0, 3.0))
+    axes.spines[["top", "right"]].set_visible(False)
+panels[0].set(ylabel="y")
+plt.show()
+
+# %%
+# :ref:`prior-mean` has other means: any regressor of scikit-learn can be one.

@@ -83,6 +83,9 @@ class Training:
         Numbers of the rows of landmarks; None if there are none.
     are_landmarks : ndarray of shape (n,) or None, default=None
         Whether each kept sample has the inputs of a landmark.
+    offsets : ndarray of shape (n, n_outputs) or None, default=None
+        What the prior mean predicts of each kept sample, fitted without it, in units of
+        y; None if there is no such mean.
     """
 
     kept: NDArray[np.intp]
@@ -96,6 +99,12 @@ class Training:
     errors: LeftOutErrors | None = None
     landmarks: NDArray[np.uint64] | None = None
     are_landmarks: NDArray[np.bool_] | None = None
+    offsets: FloatArray | None = None
+
+    def targets(self, scaled: FloatArray, scale: Any, mean: Any) -> FloatArray:
+        """Return the targets (n, k) of the fit in units of y, from scaled ones."""
+        targets: FloatArray = scaled * scale + mean
+        return targets if self.offsets is None else targets + self.offsets
 
     def take(self, used: NDArray[np.intp]) -> Training:
         """Return this record for a subset of the kept samples."""
@@ -108,6 +117,7 @@ class Training:
             codes=codes,
             marks=marks,
             are_landmarks=None if are_landmarks is None else are_landmarks[used],
+            offsets=None if self.offsets is None else self.offsets[used],
         )
 
     def with_landmarks(
@@ -161,6 +171,7 @@ class Training:
             codes=_concatenated(self.codes, further.codes),
             marks=_concatenated(self.marks, further.marks),
             are_landmarks=_concatenated(self.are_landmarks, further.are_landmarks),
+            offsets=_concatenated(self.offsets, further.offsets),
             is_informed=self.is_informed or further.is_informed,
         )
 
@@ -195,6 +206,12 @@ class Samples:
     weights: FloatArray
     training: Training
     groups: NDArray[np.intp] | None = None
+
+    def less(self, offsets: FloatArray) -> Samples:
+        """Return the samples with what is left of their targets by offsets (n, k)."""
+        training = replace(self.training, offsets=offsets)
+        y = self.y - offsets.reshape(self.y.shape)
+        return replace(self, y=y, training=training)
 
     def with_groups(self, groups: NDArray[np.intp] | None) -> Samples:
         """Return the samples with groups (n_given,) of all that were given, if any."""

@@ -47,6 +47,7 @@ from skconvgp.processes import (
     Stage,
     entries,
     fold,
+    with_linear_trend,
 )
 
 STEP = "flow step"
@@ -210,6 +211,8 @@ def _plan(
     planner = Planner(basis, parts, resources)
     used, why_not = _noise_and_amplitude(data, planner, learned)
     plan = planner.plan(problem, used)
+    if problem.trend is not None:
+        plan = with_linear_trend(plan, used)
     return PlannedFit(data, plan, resources, why_not or reason, found)
 
 

@@ -15,6 +15,7 @@ from skconvgp.estimators.settings._types import (
     Budget,
     CacheFolder,
     Dtype,
+    Mean,
     SampleNoise,
     ShapeOfImages,
     SolveDtype,
@@ -81,6 +82,12 @@ class KernelFlowsRegressor(GPRegressor):
     normalize_y : bool, default=True
         Whether each output is shifted and scaled to weighted mean 0 and standard
         deviation 1 for the fit. Predictions are in the units of y either way.
+    mean : None, "linear" or regressor, default=None
+        Prior mean of the latent functions. None is a constant: that of the targets with
+        `normalize_y`, otherwise 0. A regressor of scikit-learn is fitted to the samples
+        and to five parts of them, and the process learns what it leaves of samples that
+        it was not fitted to. "linear" is a linear function of the features, whose
+        coefficients have a flat prior and are integrated out. See :ref:`prior-mean`.
     completion : None or strategy of :mod:`skconvgp.completion`, default=None
         How the Gram matrix of the training samples is completed or replaced if only
         some of its entries are evaluated. None evaluates all entries.
@@ -140,7 +147,8 @@ class KernelFlowsRegressor(GPRegressor):
         Mean prior variance of the latent functions,
         in squared units of y.
     dual_coef_ : ndarray of shape (n_samples, n_outputs)
-        Latent means are ``K(X_*, X) @ dual_coef_ + y_mean_``. Absent with
+        Latent means are ``K(X_*, X) @ dual_coef_ + y_mean_``, and `mean` is added.
+        Absent with
         :class:`~skconvgp.completion.NearestNeighbors`, like `solver_state_`.
     X_train_ : ndarray of shape (n_samples, n_features)
         Training inputs. With a completion, only those samples that new samples are
@@ -148,6 +156,8 @@ class KernelFlowsRegressor(GPRegressor):
     y_mean_, y_scale_ : ndarray of shape (n_outputs,)
         Numbers that were subtracted from the targets, and numbers that the difference
         was divided by.
+    mean_ : regressor
+        `mean`, fitted to all samples; only if it is a regressor.
     landmark_indices_ : ndarray of shape (m,)
         Indices of the training samples that new samples are compared with. Only with a
         completion that selects such samples.
@@ -227,6 +237,7 @@ class KernelFlowsRegressor(GPRegressor):
         noise_variance: SampleNoise = "auto",
         amplitude: Amplitude = "profile",
         normalize_y: bool = True,
+        mean: Mean = None,
         completion: Strategy = None,
         observed_fraction: AnyNumber = 0.2,
         solver: SolverOrWord = "auto",
@@ -249,6 +260,7 @@ class KernelFlowsRegressor(GPRegressor):
         self.noise_variance = noise_variance
         self.amplitude = amplitude
         self.normalize_y = normalize_y
+        self.mean = mean
         self.completion = completion
         self.observed_fraction = observed_fraction
         self.solver = solver

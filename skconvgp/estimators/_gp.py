@@ -211,7 +211,7 @@ class BaseGP(KernelEstimator):
         skconvgp.gram_vjp : Derivatives of any weighted sum of covariances.
         """
         check_is_fitted(self)
-        require_slopes(self._process)
+        require_slopes(self._process, getattr(self, "mean_", None))
         rows, shape = self._read_new(X), np.shape(host_samples(X))[1:]
         return latent_slopes(self._process, rows, shape, weights, self._resources())
 

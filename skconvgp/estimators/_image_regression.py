@@ -24,6 +24,7 @@ from skconvgp.estimators.settings._types import (
     CountOrAuto,
     Dtype,
     Flips,
+    Mean,
     NoiseVariance,
     Parts,
     PartWeights,
@@ -97,6 +98,11 @@ class ImageRegressor(GPRegressor):
     normalize_y : bool, default=True
         Whether each output is shifted and scaled to weighted mean 0 and standard
         deviation 1 for the fit. Predictions are in the units of y either way.
+    mean : None or regressor, default=None
+        Prior mean of the latent functions. None is a constant: that of the targets with
+        `normalize_y`, otherwise 0. A regressor of scikit-learn is fitted to the samples
+        and to five parts of them, and the process learns what it leaves of samples that
+        it was not fitted to. See :ref:`prior-mean`.
     device : str, default="auto"
         "cpu", "cuda", "cuda:1" and the like. "auto" uses a GPU if there is one with
         enough free memory, otherwise the CPU.
@@ -132,6 +138,8 @@ class ImageRegressor(GPRegressor):
     y_mean_, y_scale_ : ndarray of shape (n_outputs,)
         Numbers that were subtracted from the targets, and numbers that the difference
         was divided by.
+    mean_ : regressor
+        `mean`, fitted to all samples; only if it is a regressor.
     kernel_ : Kernel
         The kernel of the first part used.
     image_shape_ : tuple of int
@@ -249,6 +257,7 @@ class ImageRegressor(GPRegressor):
     kernel = None
     _needs_fit = True
     _has_sample_noise = False
+    _has_linear_mean = False
 
     def __init__(
         self,
@@ -261,6 +270,7 @@ class ImageRegressor(GPRegressor):
         noise_variance: NoiseVariance = "auto",
         amplitude: Amplitude = "profile",
         normalize_y: bool = True,
+        mean: Mean = None,
         device: str = "auto",
         backend: BackendName = "auto",
         dtype: Dtype = "auto",
@@ -278,6 +288,7 @@ class ImageRegressor(GPRegressor):
         self.noise_variance = noise_variance
         self.amplitude = amplitude
         self.normalize_y = normalize_y
+        self.mean = mean
         self.device = device
         self.backend = backend
         self.dtype = dtype

@@ -16,6 +16,7 @@ from skconvgp.estimators.settings._types import (
     Count,
     Dtype,
     KernelOrMatrix,
+    Mean,
     NystromVariance,
     SampleNoise,
     ShapeOfImages,
@@ -75,6 +76,11 @@ class NystromCompletedGPRegressor(GPRegressor):
     normalize_y : bool, default=True
         Whether each output is shifted and scaled to weighted mean 0 and standard
         deviation 1 for the fit. Predictions are in the units of y either way.
+    mean : None or regressor, default=None
+        Prior mean of the latent functions. None is a constant: that of the targets with
+        `normalize_y`, otherwise 0. A regressor of scikit-learn is fitted to the samples
+        and to five parts of them, and the process learns what it leaves of samples that
+        it was not fitted to. See :ref:`prior-mean`.
     device : str, default="auto"
         "cpu", "cuda", "cuda:1" and the like. "auto" uses a GPU if there is one with
         enough free memory, otherwise the CPU.
@@ -112,6 +118,8 @@ class NystromCompletedGPRegressor(GPRegressor):
     y_mean_, y_scale_ : ndarray of shape (n_outputs,)
         Numbers that were subtracted from the targets, and numbers that the difference
         was divided by.
+    mean_ : regressor
+        `mean`, fitted to all samples; only if it is a regressor.
     kernel_ : Kernel or "precomputed"
         The kernel used.
     image_shape_ : tuple of int or None
@@ -124,7 +132,8 @@ class NystromCompletedGPRegressor(GPRegressor):
     landmark_indices_ : ndarray of shape (m,)
         Indices of the landmarks in the training data.
     dual_coef_ : ndarray of shape (m, n_outputs)
-        Latent means are ``K(X_*, X_train_) @ dual_coef_ + y_mean_``.
+        Latent means are ``K(X_*, X_train_) @ dual_coef_ + y_mean_``, and `mean` is
+        added.
     X_train_ : ndarray of shape (m, n_features)
         The landmarks. None if precomputed.
     solver_state_ : object
@@ -183,6 +192,7 @@ class NystromCompletedGPRegressor(GPRegressor):
     """
 
     _keeps_rows = False
+    _has_linear_mean = False
 
     def __init__(
         self,
@@ -195,6 +205,7 @@ class NystromCompletedGPRegressor(GPRegressor):
         noise_variance: SampleNoise = "auto",
         amplitude: Amplitude = "profile",
         normalize_y: bool = True,
+        mean: Mean = None,
         device: str = "auto",
         backend: BackendName = "auto",
         dtype: Dtype = "auto",
@@ -213,6 +224,7 @@ class NystromCompletedGPRegressor(GPRegressor):
         self.noise_variance = noise_variance
         self.amplitude = amplitude
         self.normalize_y = normalize_y
+        self.mean = mean
         self.device = device
         self.backend = backend
         self.dtype = dtype

@@ -23,6 +23,7 @@ from skconvgp.estimators.settings._types import (
     BackendName,
     Budget,
     Dtype,
+    Mean,
     NoiseVariance,
     PatchOptimizer,
     PatchVariance,
@@ -97,6 +98,11 @@ class PatchGPRegressor(GPRegressor):
         for; None keeps the variance of the kernel.
     normalize_y : bool, default=True
         Whether targets are centred and scaled to variance 1.
+    mean : None or regressor, default=None
+        Prior mean of the latent functions. None is a constant: that of the targets with
+        `normalize_y`, otherwise 0. A regressor of scikit-learn is fitted to the samples
+        and to five parts of them, and the process learns what it leaves of samples that
+        it was not fitted to. See :ref:`prior-mean`.
     device : str, default="auto"
         "cpu", "cuda", "cuda:1" and the like. "auto" uses a GPU if there is one with
         enough free memory, otherwise the CPU.
@@ -145,6 +151,8 @@ class PatchGPRegressor(GPRegressor):
         The relative noise variance used.
     amplitude_ : float
         Mean prior variance of the latent functions.
+    mean_ : regressor
+        `mean`, fitted to all samples; only if it is a regressor.
     dual_coef_ : ndarray of shape (r, n_outputs)
         Coefficients of the features in the latent means.
     solver_state_ : object
@@ -214,6 +222,7 @@ class PatchGPRegressor(GPRegressor):
 
     _keeps_rows = False
     _has_sample_noise = False
+    _has_linear_mean = False
 
     def __init__(
         self,
@@ -228,6 +237,7 @@ class PatchGPRegressor(GPRegressor):
         noise_variance: NoiseVariance = "auto",
         amplitude: Amplitude = "profile",
         normalize_y: bool = True,
+        mean: Mean = None,
         device: str = "auto",
         backend: BackendName = "auto",
         dtype: Dtype = "auto",
@@ -247,6 +257,7 @@ class PatchGPRegressor(GPRegressor):
         self.noise_variance = noise_variance
         self.amplitude = amplitude
         self.normalize_y = normalize_y
+        self.mean = mean
         self.device = device
         self.backend = backend
         self.dtype = dtype

@@ -17,6 +17,7 @@ from skconvgp.estimators.settings._types import (
     CacheFolder,
     Dtype,
     KernelOrMatrix,
+    Mean,
     OptimizerOrWord,
     SampleNoise,
     ShapeOfImages,
@@ -84,6 +85,12 @@ class ConvNetGPRegressor(GPRegressor):
     normalize_y : bool, default=True
         Whether each output is shifted and scaled to weighted mean 0 and standard
         deviation 1 for the fit. Predictions are in the units of y either way.
+    mean : None, "linear" or regressor, default=None
+        Prior mean of the latent functions. None is a constant: that of the targets with
+        `normalize_y`, otherwise 0. A regressor of scikit-learn is fitted to the samples
+        and to five parts of them, and the process learns what it leaves of samples that
+        it was not fitted to. "linear" is a linear function of the features, whose
+        coefficients have a flat prior and are integrated out. See :ref:`prior-mean`.
     completion : None or strategy of :mod:`skconvgp.completion`, default=None
         How the Gram matrix of the training samples is completed or replaced if only
         some of its entries are evaluated. None evaluates all entries.
@@ -144,7 +151,8 @@ class ConvNetGPRegressor(GPRegressor):
         Mean prior variance of the latent functions,
         in squared units of y.
     dual_coef_ : ndarray of shape (n_samples, n_outputs)
-        Latent means are ``K(X_*, X) @ dual_coef_ + y_mean_``. Absent with
+        Latent means are ``K(X_*, X) @ dual_coef_ + y_mean_``, and `mean` is added.
+        Absent with
         :class:`~skconvgp.completion.NearestNeighbors`, like `solver_state_`. With
         :class:`~skconvgp.completion.RandomFeatures`, coefficients of the features.
     X_train_ : ndarray of shape (n_samples, n_features)
@@ -155,6 +163,8 @@ class ConvNetGPRegressor(GPRegressor):
     y_mean_, y_scale_ : ndarray of shape (n_outputs,)
         Numbers that were subtracted from the targets, and numbers that the difference
         was divided by.
+    mean_ : regressor
+        `mean`, fitted to all samples; only if it is a regressor.
     landmark_indices_ : ndarray of shape (m,)
         Indices of the training samples that new samples are compared with. Only with a
         completion that selects such samples.
@@ -233,6 +243,7 @@ class ConvNetGPRegressor(GPRegressor):
         noise_variance: SampleNoise = "auto",
         amplitude: Amplitude = "profile",
         normalize_y: bool = True,
+        mean: Mean = None,
         completion: Strategy = None,
         observed_fraction: AnyNumber = 0.2,
         solver: SolverOrWord = "auto",
@@ -254,6 +265,7 @@ class ConvNetGPRegressor(GPRegressor):
         self.noise_variance = noise_variance
         self.amplitude = amplitude
         self.normalize_y = normalize_y
+        self.mean = mean
         self.completion = completion
         self.observed_fraction = observed_fraction
         self.solver = solver

@@ -10,12 +10,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
-from skconvgp.estimators._doors import Samples, Training, read_training
+from skconvgp.estimators._doors import Samples, Training, read_new, read_training
 from skconvgp.estimators._fitting import FitData, PlannedFit
 from skconvgp.estimators._for_prediction import kept_of_targets, with_attributes
 from skconvgp.estimators._gp import CALIBRATION, BaseGP
 from skconvgp.estimators._groups import require_groups_known
 from skconvgp.estimators._intervals import LeftOutErrors
+from skconvgp.estimators._prior_mean import (
+    LINEAR,
+    fit_mean,
+    mean_at,
+    read_mean,
+    without_trend,
+)
 from skconvgp.estimators._targets import (
     common_scale,
     in_units,
@@ -36,9 +43,12 @@ from skconvgp.processes import Problem
 class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
     """A regressor with a latent function for each output."""
 
+    # Whether a linear mean can be integrated out.
+    _has_linear_mean: ClassVar[bool] = True
     # Whether each sample may have a noise variance of its own.
     _has_sample_noise: ClassVar[bool] = True
 
+    mean: Any
     noise_variance: Any
     normalize_y: bool
     solve_dtype: object
@@ -107,7 +117,7 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
             Covariances, with `return_cov`.
         """
         latent = self._uncertain_latent(X, diag, return_std, return_cov)
-        mean = latent.mean * self.y_scale_ + self.y_mean_
+        mean = latent.mean * self.y_scale_ + self.y_mean_ + self._mean_at(X)
         result = self._with_uncertainty(latent, mean, return_std, return_cov, noise)
         if isinstance(result, tuple):
             return self._without_outputs(result[0]), self._without_outputs(result[1])
@@ -280,7 +290,8 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         draws = self._sample(X, n_samples, random_state, method, n_features)
         if not hasattr(self, "_process"):
             return draws[:, 0]
-        functions = draws * self.y_scale_[:, None] + self.y_mean_[:, None]
+        means = self.y_mean_ + self._mean_at(X)
+        functions = draws * self.y_scale_[:, None] + means[:, :, None]
         return self._without_outputs(functions, axis=1)
 
     def _left_out(self) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -291,6 +302,8 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         """
         loo, model = self._leave_out(), self._process.model
         mean = loo.mean * self.y_scale_ + self.y_mean_
+        if self._training.offsets is not None:
+            mean = mean + self._training.offsets[loo.indices]
         var = loo.var[:, None] + (model.observation_noise - model.noise)
         std = np.sqrt(var * model.function_variances) * self.y_scale_
         return mean, std, loo.var - model.left_out_noise[loo.indices]
@@ -299,6 +312,13 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         """Fit as planned, publish, and calibrate."""
         self._publish(planned, *planned.fit())
         return self._calibrate()
+
+    def _mean_at(self, X: Any) -> FloatArray:
+        """Return what a regressor as prior mean predicts (n, k); zeros for none."""
+        rows, k = read_new(self, X), len(self.y_scale_)
+        if not hasattr(self, "mean_"):
+            return np.zeros((1, k))
+        return mean_at(self.mean_, rows, k)
 
     def _add(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> Self:
         """Add samples to the process."""
@@ -367,6 +387,7 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         """
         settings = GPSettings.of(self)
         is_scaled = settings.read("normalize_y", as_flag)
+        mean = read_mean(settings, has_linear=self._has_linear_mean)
         samples = read_training(
             self,
             settings,
@@ -382,6 +403,11 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
             require_groups_known(settings, None, has_models=False)
         self.image_shape_ = samples.image_shape
         columns = target_columns(samples.y)
+        self.__dict__.pop("mean_", None)  # of another fit
+        if not (mean is None or mean == LINEAR or is_outline):
+            self.mean_, offsets = fit_mean(mean, samples)
+            samples = samples.less(offsets)
+            columns = target_columns(samples.y)
         self.y_mean_, self.y_scale_ = scale_targets(
             columns, samples.weights, is_scaled=is_scaled
         )
@@ -409,6 +435,9 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
                 f"y has {n_outputs} outputs, and in the first call it had "
                 f"{len(self.y_mean_)}."
             )
+        if hasattr(self, "mean_"):
+            own = mean_at(self.mean_, samples.rows, n_outputs)
+            samples = samples.less(own)
         return self._scaled(GPSettings.of(self), samples, self._training)
 
     def _scaled(
@@ -425,6 +454,8 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         is_informed = was_informed or bool(is_varied.any())
         given = samples.rows, scaled, samples.weights, self.y_scale_
         problem = Problem(*given, groups=samples.groups)
+        if isinstance(settings["mean"], str):
+            problem = without_trend(problem)
         is_single = samples.y.ndim == 1
         training = replace(
             samples.training, is_informed=is_informed, is_single=is_single

@@ -380,7 +380,8 @@ class _Fitted:
             fitted = gp.classes_[training.codes]
             return np.array_equal(fitted, column_or_1d(y)[training.kept])
         kept = y.reshape(len(y), -1)[training.kept]
-        fitted = self.process.model.sample_targets * gp.y_scale_ + gp.y_mean_
+        scaled = self.process.model.sample_targets
+        fitted = training.targets(scaled, gp.y_scale_, gp.y_mean_)
         return fitted.shape == kept.shape and np.allclose(fitted, kept)
 
     def mean_rho(self, rows: NDArray[Any], given: Given, random_state: Any) -> float:

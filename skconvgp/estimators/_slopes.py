@@ -14,16 +14,25 @@ from skconvgp.estimators.compute._resources import EstimatorResources
 from skconvgp.processes import NOT_KEPT
 
 
-def require_slopes(process: Any) -> None:
-    """Raise unless a process has a kernel, and one sum of covariances."""
+def require_slopes(process: Any, mean: Any = None) -> None:
+    """Raise unless a process has a kernel, and one sum of covariances.
+
+    The prior mean may be a regressor.
+    """
+    if mean is not None:
+        raise ValueError(
+            f"Derivatives by inputs are of the process alone, and mean={mean!r} is "
+            "added to it: fit with mean=None."
+        )
     dual = getattr(process, "dual", None)
     if process.basis.gives_means:
         raise ValueError(NOT_KEPT.format("derivatives"))
-    if not process.basis.knows_variances or dual is None:
+    has_around = getattr(process, "around", None) is not None
+    if not process.basis.knows_variances or dual is None or has_around:
         raise ValueError(
             "Derivatives by inputs need a kernel object and one sum of covariances "
-            "for all samples, which a precomputed kernel and nearest neighbours do "
-            "not give."
+            "for all samples, which a precomputed kernel, nearest neighbours and "
+            "mean='linear' do not give."
         )
 
 

@@ -80,6 +80,8 @@ KEPT = [
     "Labelled",
     "Labels",
     "Leaving",
+    "LinearMean",
+    "LinearTrend",
     "MatrixBasis",
     "MeansAlone",
     "MirroredPart",
@@ -96,6 +98,7 @@ KEPT = [
     "Solved",
     "SolvedLeftOut",
     "SummedBasis",
+    "TrendedLeftOut",
 ]
 
 _CLASSES = [getattr(kernels, name) for name in kernels.__all__]
@@ -118,7 +121,7 @@ _CLASSES += [
 ]
 _CLASSES += [inference.OneLatentState, inference.SoftmaxState]
 _CLASSES += [NystromCompletedGP, NystromCompletedGPRegressor]
-_CLASSES += [inference.FeatureSums]
+_CLASSES += [inference.FeatureSums, inference.FlatTrend]
 _CLASSES += [solvers.Cholesky]
 _CLASSES += [solvers.CholeskyState, solvers.Lsqr]
 _CLASSES += [solvers.ConjugateGradient, solvers.ConjugateGradientState]

@@ -96,6 +96,7 @@ from skconvgp.inference._posterior import (
 )
 from skconvgp.inference._queries import Pool, least_variance
 from skconvgp.inference._stacking import stacking_weights
+from skconvgp.inference._trend import FlatTrend
 from skconvgp.inference._variational import (
     Coefficients,
     NaturalPosterior,
@@ -119,6 +120,7 @@ __all__ = [
     "FeaturePosterior",
     "FeatureScore",
     "FeatureSums",
+    "FlatTrend",
     "LabelCode",
     "LabelFit",
     "LabelState",

@@ -14,6 +14,7 @@ from skconvgp.processes._facts import (
     Unfinished,
     Unsolved,
 )
+from skconvgp.processes._linear_trend import LinearTrend
 from skconvgp.processes._model import Model
 from skconvgp.processes._plan import (
     EXACT,
@@ -119,6 +120,7 @@ from skconvgp.processes.fits._requirements import (
     require_added_noise,
     require_common_noise,
 )
+from skconvgp.processes.fits._trended_fit import with_linear_trend
 from skconvgp.processes.fits._variational_fit import Steps, Variational
 from skconvgp.processes.posterior._alike import (
     AlikeSamples,
@@ -155,6 +157,7 @@ from skconvgp.processes.posterior._representers import (
 )
 from skconvgp.processes.posterior._shared import Leaving
 from skconvgp.processes.posterior._solved import Solved, SolvedLeftOut
+from skconvgp.processes.posterior._trended import LinearMean, TrendedLeftOut
 
 __all__ = [
     "COVARIANCES",
@@ -215,6 +218,8 @@ __all__ = [
     "Latent",
     "Leaving",
     "LeftOutValues",
+    "LinearMean",
+    "LinearTrend",
     "LinkModel",
     "MatrixBasis",
     "MeansAlone",
@@ -255,6 +260,7 @@ __all__ = [
     "Term",
     "TermChoice",
     "TooFewPatches",
+    "TrendedLeftOut",
     "Undrawn",
     "Unexplained",
     "Unfinished",
@@ -297,4 +303,5 @@ __all__ = [
     "terms_of",
     "values_of_choice",
     "why_not_alike",
+    "with_linear_trend",
 ]

@@ -15,6 +15,7 @@ from skconvgp._typing import FloatArray
 from skconvgp.engine import rows_to_tensor, slices, to_numpy, to_tensor
 from skconvgp.inference import EqualInputs, informative, mean_variance
 from skconvgp.processes._facts import Fact
+from skconvgp.processes._linear_trend import LinearTrend
 
 ROUNDING = 1e-9  # of sums of weights
 AT_ONCE = 256  # rows that are copied
@@ -35,6 +36,9 @@ class Problem:
     # (n,), known noise variances of targets, in squared units of the scaled ones; None
     # if all targets share one noise, or labels determine it.
     noise_variances: FloatArray | None = None
+    # A linear mean that is integrated out, with the least squares fit that was
+    # subtracted from the targets; None for none.
+    trend: LinearTrend | None = None
 
     @classmethod
     def unlabelled(cls, rows: NDArray[Any], labels: Any = None) -> Self:
@@ -161,6 +165,7 @@ class Problem:
             None if self.codes is None else self.codes[indices],
             groups=None if self.groups is None else self.groups[indices],
             noise_variances=None if own is None else own[indices],
+            trend=self.trend,
         )
 
 

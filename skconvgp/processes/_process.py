@@ -27,6 +27,7 @@ from skconvgp.processes._model import Model
 from skconvgp.processes._problem import Latent
 from skconvgp.processes._run import Resources, Run
 from skconvgp.processes.basis._basis import Basis, NewRows
+from skconvgp.processes.posterior._drawing import NO_BOOTSTRAP, NO_PATHWISE
 from skconvgp.processes.posterior._posterior import Draws, Posterior, Spread
 
 CLIP_TOLERANCE = 1e-6  # of the prior variance (docs/maths.rst, "Posterior")
@@ -208,6 +209,8 @@ class Process:
     has_one_latent: bool = False
     # A `FoldedBasis`, which gives means alone in less time; None for none.
     folded: Any = field(default=None, repr=False)
+    # A `LinearMean` that is integrated out; None for none.
+    around: Any = field(default=None, repr=False)
 
     @property
     def dual(self) -> FloatArray:
@@ -224,6 +227,8 @@ class Process:
         """A `FoldedBasis` of the latent means; None if these take the whole basis."""
         if self.basis.gives_means:
             return self.basis
+        if self.around is not None:
+            return None
         return self.basis.fold(self.dual) if self.folded is None else self.folded
 
     @property
@@ -280,7 +285,9 @@ class Process:
 
         def latent_at(placement: Placement) -> Latent:
             run = run_beside(resources, placement, needed)
-            dual, posterior = run.tensor(self.dual), self.posterior
+            around, posterior = self.around, self.posterior
+            columns = self.dual if around is None else around.columns(self.dual)
+            dual = run.tensor(columns)
             reads_diag = False
             if has_state:
                 posterior = posterior.at(basis, run)
@@ -309,7 +316,7 @@ class Process:
             clipped = _largest([one.clipped for one in spreads])
             facts = posterior.facts() if has_state else []
             facts += rounding_facts(basis, excess, clipped)
-            return Latent(
+            found = Latent(
                 to_numpy(torch.cat(means)),
                 to_numpy(var),
                 to_numpy(cov),
@@ -318,6 +325,7 @@ class Process:
                 to_numpy(torch.cat(priors) if reads_diag and priors else nothing(0)),
                 facts=facts,
             )
+            return found if around is None else around.added(found, new)
 
         return compute_at(resources.placement(needed), latent_at)
 
@@ -353,7 +361,7 @@ class Process:
 
     def has_whole_draws(self) -> bool:
         """Return whether draws of functions have all of the posterior variance."""
-        return self.posterior.has_whole_draws(self.basis)
+        return self.around is None and self.posterior.has_whole_draws(self.basis)
 
     def draws(
         self, rows: NDArray[Any], wanted: Draws, resources: Resources
@@ -363,6 +371,8 @@ class Process:
         A draw is one function: equal generators give equal values at equal samples,
         whatever the other samples are.
         """
+        if self.around is not None:
+            raise ValueError(NO_BOOTSTRAP if wanted.is_bootstrap else NO_PATHWISE)
         return self.posterior.draws(self.model, self.basis, rows, wanted, resources)
 
 

@@ -25,6 +25,7 @@ NO_PLACES = (
     "its latent functions are not all sums over positions of patches: use "
     "method='gradients' or 'occlusion'"
 )
+NO_SLOPES_OF_MEAN = "a regressor as prior mean has no derivatives"
 NO_SLOPES = "{}: use method='occlusion', which needs predictions alone"
 
 
@@ -142,6 +143,8 @@ def _way(gp: Any, method: str) -> str:
         refuse(gp, "attribution", NO_PIXELS)
     if method == "occlusion":
         return method
+    if hasattr(gp, "mean_"):
+        refuse(gp, "attribution", NO_SLOPES.format(NO_SLOPES_OF_MEAN))
     folded = None if process is None else process.folded_means
     if folded is not None and has_places(folded) and method != "gradients":
         return "positions"

@@ -263,7 +263,8 @@ def _of_one(gp: Any, training: Training) -> dict[str, Columns]:
     """Return what left-out predictions of a single process say, computed once."""
     if training.codes is None:
         mean, std, var = gp._left_out()
-        targets = gp._process.model.sample_targets * gp.y_scale_ + gp.y_mean_
+        scaled = gp._process.model.sample_targets
+        targets = training.targets(scaled, gp.y_scale_, gp.y_mean_)
         has_outputs = not training.is_single
         ranking = rank_targets(targets, mean, std, has_outputs=has_outputs)
         found = {

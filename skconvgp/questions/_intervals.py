@@ -127,6 +127,7 @@ def prediction_interval(
             UserWarning,
         )
     scaled = ends * gp.y_scale_[:, None] + gp.y_mean_[:, None]
+    scaled += gp._mean_at(X)[:, :, None]
     intervals: FloatArray = gp._without_outputs(scaled, axis=1)
     return intervals
 

@@ -42,6 +42,7 @@ __all__ = [
     "Flips",
     "KernelOrMatrix",
     "LabelLikelihood",
+    "Mean",
     "NoiseVariance",
     "NystromVariance",
     "OptimizerOrWord",
@@ -68,6 +69,8 @@ AnyKernel: TypeAlias = Kernel | None
 KernelOrMatrix: TypeAlias = Kernel | Literal["precomputed"] | None
 NoiseVariance: TypeAlias = Literal["auto", "loo", "evidence"] | AnyNumber
 SampleNoise: TypeAlias = NoiseVariance | Sequence[float] | NDArray[Any]
+# Any regressor of scikit-learn.
+Mean: TypeAlias = Literal["linear"] | Any | None
 Amplitude: TypeAlias = Literal["profile"] | AnyNumber | None
 LabelLikelihood: TypeAlias = (
     Literal["gaussian", "dirichlet", "beta", "laplace"] | Likelihood | LinkLikelihood

@@ -116,7 +116,9 @@ def fold(process: Any, rows: NDArray[Any], resources: Resources) -> Any:
     (n, d) by little. A process of another kind stays as it is.
     """
     dual = getattr(process, "dual", None)
-    folded: FoldedBasis | None = None if dual is None else process.basis.fold(dual)
+    if dual is None or process.around is not None:
+        return process
+    folded: FoldedBasis | None = process.basis.fold(dual)
     if folded is None:
         return process
     few = NewRows(rows[:: max(1, len(rows) // TRIED)][:TRIED])
