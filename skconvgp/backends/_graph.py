@@ -187,7 +187,9 @@ def _averaged(graph: Graph, layer: FlipAverage | OrbitAverage, value: Map) -> Ma
 
 
 def _dense(graph: Graph, layer: Dense, value: Map) -> Map:
-    value = _weighted(layer, _joined(graph, value), layer.weight_variance)
+    if layer.weighing:
+        raise NotFusableError(f"{layer!r} has a number for each feature")
+    value = _weighted(layer, _joined(graph, value), layer.common_weight)
     value = _biased(graph, value, layer.bias_variance)
     return replace(value, is_rest=graph.is_ntk)
 

@@ -5,15 +5,18 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from skconvgp._settings import is_int, shown
-from skconvgp._typing import Scalar, Value
+from skconvgp._tensors import reals
+from skconvgp._typing import Scalar
 
 __all__ = [
     "LARGEST_WINDOW",
     "SEQUENCES",
     "as_items",
+    "numbers_of",
     "plain_value",
     "require_positive",
     "require_positive_int",
@@ -48,14 +51,22 @@ def require_resolved(
         )
 
 
+def numbers_of(value: Any, like: Tensor) -> Tensor:
+    """Return several numbers, some of them differentiated, as a tensor of a kind."""
+    items = [
+        item if isinstance(item, Tensor) else reals(item) for item in as_items(value)
+    ]
+    return torch.stack([item.to(like.device, torch.float64) for item in items]).to(like)
+
+
 def plain_value(value: Scalar) -> float:
     """Return a hyperparameter as a plain number, even while it is differentiated."""
     return float(value.detach()) if isinstance(value, Tensor) else float(value)
 
 
-def require_variance(name: str, value: Value) -> None:
-    """Raise unless a variance, or each of a tuple of them, is finite and >= 0."""
-    for item in value if isinstance(value, tuple) else (value,):
+def require_variance(name: str, value: object) -> None:
+    """Raise unless a variance, or each of several, is finite and >= 0."""
+    for item in as_items(value):
         number = _as_number(item)
         if not (math.isfinite(number) and number >= 0.0):
             raise ValueError(

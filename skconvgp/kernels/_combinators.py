@@ -141,6 +141,12 @@ class Sequential(_Chain):
             )
         return self._chain_sample(images, width, generator)
 
+    @property
+    def weighing(self) -> Any:
+        """The first layer, if it gives each feature of the images its own weight."""
+        layers = (one for one in self.layers if not hasattr(one, "keeps_features"))
+        return getattr(next(layers, None), "weighing", None)
+
     def unrolled(self) -> Iterator[Any]:
         """Yield the layers, also of chains among them."""
         for layer in self.layers:

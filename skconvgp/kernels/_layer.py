@@ -1,19 +1,21 @@
 """Layer: the base class of all layers of a network."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import fields
 from functools import wraps
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from skconvgp._typing import ImageShape, MapShape, Prepared
 from skconvgp.kernels._base import Kernel, split
+from skconvgp.kernels._checks import as_items
 from skconvgp.kernels._displacements import stages_of
 from skconvgp.kernels._keys import by_settings
-from skconvgp.kernels._map_layer import NNGP, NTK, MapLayer, Maps
+from skconvgp.kernels._map_layer import NNGP, NTK, MapLayer, Maps, inner_of
 from skconvgp.kernels._segments import first_pool
 from skconvgp.kernels._tangents import require_kind, same_images, started
 
@@ -31,6 +33,8 @@ class Layer(Kernel, ABC):
     """
 
     kind: str = NNGP  # settings of whole networks replace it
+    # The first layer, if it gives each feature of the images a weight of its own.
+    weighing: Any = None
 
     @abstractmethod
     def out_shape(self, shape: MapShape) -> MapShape:
@@ -47,6 +51,7 @@ class Layer(Kernel, ABC):
     def check(self, image_shape: ImageShape) -> None:
         """Raise a ValueError that says why images of this shape cannot be used."""
         _require_usable(self, image_shape[1:])
+        _require_first(self, image_shape)
 
     def n_positions(self, image_shape: ImageShape) -> int:
         """Return the positions of the map of one pair.
@@ -69,6 +74,7 @@ class Layer(Kernel, ABC):
 
     def prepare(self, images: Tensor) -> Prepared:
         """Compute all that depends on one image only, for images (n, c, h, w)."""
+        images = images if self.weighing is None else self.weighing.weigh(images)
         pixels = images.permute(2, 3, 1, 0).contiguous()
         shape = images.shape[2], images.shape[3]
         if has_pools(self, shape):
@@ -149,6 +155,33 @@ def _require_usable(network: Layer, shape: MapShape) -> None:
     require_kind(network, shape)
     if has_pools(network, shape):
         stages_of(network, shape)
+
+
+def _require_first(network: Layer, image_shape: ImageShape) -> None:
+    """Raise unless weights of features are those of the first layer."""
+    for layer in _weighing(network):
+        if layer is not network.weighing:
+            raise ValueError(
+                f"`weight_variance` of {layer!r} has a number for each feature: only "
+                "the first layer of a network can, with nothing but `Flatten()` in "
+                "front of it, and not in a branch."
+            )
+        n_given, n_features = (
+            len(as_items(layer.weight_variance)),
+            math.prod(image_shape),
+        )
+        if n_given != n_features:
+            raise ValueError(
+                "`weight_variance` must be a number or have one for each of the "
+                f"{n_features} features of X, got {n_given}."
+            )
+
+
+def _weighing(part: object) -> list[Any]:
+    """Return the layers within a part that have a weight for each feature."""
+    if hasattr(part, "weigh"):
+        return [part] if getattr(part, "weighing", None) else []
+    return [one for inner in inner_of(part) for one in _weighing(inner)]
 
 
 @by_settings

@@ -5,15 +5,17 @@ The formulas: docs/maths.rst, "Affine layers".
 
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Generator, Tensor
 
-from skconvgp._typing import Bounds, ImageShape, MapShape, Prepared, Scalar
+from skconvgp._typing import Bounds, ImageShape, MapShape, Prepared, Scalar, Value
 from skconvgp.kernels._capabilities import are_alike, require_symmetric
 from skconvgp.kernels._checks import (
     LARGEST_WINDOW,
+    SEQUENCES,
+    numbers_of,
     require_positive_int,
     require_variance,
 )
@@ -238,14 +240,17 @@ class Conv2d(Layer):
 @settings_by_name(
     "There are no in_features and out_features: the number of units is infinite."
 )
-@dataclass(repr=False)
+@dataclass(repr=False, eq=False)
 class Dense(Layer):
     r"""Dense layer on a 1x1 map: :math:`\sigma_b^2 + \sigma_w^2 c`.
 
     Parameters
     ----------
-    weight_variance : float, default=1.0
-        Weights have variance `weight_variance` / fan-in.
+    weight_variance : float or array-like of shape (d,), default=1.0
+        Weights have variance `weight_variance` / fan-in. In the first layer of a
+        network, with nothing but `Flatten` in front of it, an array has a number for
+        each feature (automatic relevance determination): :math:`\sigma_b^2 + x^\top
+        \Sigma x' / d` with the diagonal matrix :math:`\Sigma` of the array.
     bias_variance : float, default=0.0
         Variance of the bias.
     weight_variance_bounds, bias_variance_bounds : tuple of float or "fixed"
@@ -262,7 +267,7 @@ class Dense(Layer):
     Sequential(Flatten(), Dense(bias_variance=0.1), Erf(), Dense())
     """
 
-    weight_variance: Scalar = 1.0
+    weight_variance: Value = 1.0
     _: KW_ONLY
     bias_variance: Scalar = 0.0
     weight_variance_bounds: Bounds = DEFAULT_BOUNDS
@@ -278,10 +283,40 @@ class Dense(Layer):
 
     def sample(self, images: Tensor, *, width: int, generator: Generator) -> Tensor:
         """Draw weights to `width` channels, and apply them to images (n, c, 1, 1)."""
-        weight, bias = self.weight_variance, self.bias_variance
         return sample_convolution(
-            images, width, generator, weight_variance=weight, bias_variance=bias
+            self.weigh(images) if self.weighing else images,
+            width,
+            generator,
+            weight_variance=self.common_weight,
+            bias_variance=self.bias_variance,
         )
+
+    @property
+    def weighing(self) -> Any:
+        """The layer itself, if each feature has a weight variance of its own."""
+        return self if isinstance(self.weight_variance, SEQUENCES) else None
+
+    def weigh(self, images: Tensor) -> Tensor:
+        """Return images (n, c, h, w) whose features have the deviations of weights."""
+        roots = numbers_of(self.weight_variance, images).sqrt()
+        return images * roots.reshape(images.shape[1:])
+
+    def check_flips(self, shape: ImageShape) -> None:
+        """Raise if features have weight variances of their own."""
+        if self.weighing:
+            raise ValueError(
+                f"{self!r} has a number for each feature, and whether they are the "
+                "same at the left and at the right is not known."
+            )
+
+    def is_turn_invariant(self, shape: ImageShape) -> bool:
+        """Whether turns and flips of both images are known to change nothing."""
+        return self.weighing is None
+
+    @property
+    def common_weight(self) -> Scalar:
+        """The variance of weights of features that are weighed."""
+        return 1.0 if self.weighing else cast(Scalar, self.weight_variance)
 
     def out_shape(self, shape: MapShape) -> MapShape:
         """Return (1, 1); raise for a larger map."""
@@ -296,11 +331,11 @@ class Dense(Layer):
 
     def image_pass(self, var: Tensor) -> tuple[Tensor, Prepared]:
         """Pass variance maps (1, 1, n)."""
-        return var * self.weight_variance + self.bias_variance, None
+        return var * self.common_weight + self.bias_variance, None
 
     def pair_pass(self, maps: Maps, one: Prepared, two: Prepared) -> Maps:
         """Pass covariance maps (1, 1, n1, n2)."""
-        return maps.affine(lambda c: c * self.weight_variance, self.bias_variance)
+        return maps.affine(lambda c: c * self.common_weight, self.bias_variance)
 
 
 @dataclass(repr=False)
@@ -318,6 +353,7 @@ class Flatten(Layer):
 
     map_strides: ClassVar[tuple[int, int]] = (1, 1)
     is_homogeneous: ClassVar[bool] = True
+    keeps_features: ClassVar[bool] = True
 
     @property
     def is_spatial(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Generator, Tensor
@@ -75,7 +76,7 @@ class NetworkFeatures:
         maps = _sample_chain(self.layers, images, self.widths, generator).flatten(1)
         if self.readout is None:
             return maps / math.sqrt(self.n_hidden)
-        deviation = math.sqrt(plain_value(self.readout.weight_variance) / self.n_hidden)
+        deviation = math.sqrt(plain_value(self.readout.common_weight) / self.n_hidden)
         bias_deviation = math.sqrt(plain_value(self.readout.bias_variance))
         if not self.n_drawn:
             bias = maps.new_full((len(maps), int(self._has_bias)), bias_deviation)
@@ -104,7 +105,8 @@ def network_features(
     """
     layers = _flat(network)
     final = layers[-1] if layers else None
-    readout = final if isinstance(final, Dense) else None
+    is_readout = isinstance(final, Dense) and final.weighing is None
+    readout = cast(Dense, final) if is_readout else None
     layers = layers[:-1] if readout else layers
     if not _starts_affine(layers):
         layers.insert(0, Conv2d(1))  # makes the channels normal, as the kernel has them

@@ -213,6 +213,11 @@ def literal_max_normalization(
             "the procedure divides covariances, and has none of `kind`="
             f"{network.kind!r}: take kind='nngp'."
         )
+    if network.weighing is not None:
+        raise ValueError(
+            "the procedure has one weight variance for each layer: take a number as "
+            "`weight_variance` of the first one."
+        )
     pool = first_pool(network, cast(MapShape, tuple(images1.shape[2:])))
     if pool is not None:
         raise ValueError(

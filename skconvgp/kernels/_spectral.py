@@ -31,6 +31,7 @@ __all__ = [
     "Sketch",
     "SketchedProduct",
     "normal_directions",
+    "root_of",
 ]
 
 
@@ -52,6 +53,13 @@ def normal_directions(
         return normal
     lengths = (normal * normal).sum(0).sqrt()
     return random_frames(size, count, generator) * lengths
+
+
+def root_of(variance: float | Tensor, like: Tensor) -> Tensor:
+    """Return the root of one variance, or of several, as a tensor of a kind."""
+    if isinstance(variance, Tensor):
+        return variance.sqrt().to(like)
+    return like.new_tensor(math.sqrt(variance))
 
 
 def _vectors(images: Tensor) -> Tensor:
@@ -115,7 +123,8 @@ class LinearFeatures:
     """The samples and a constant: the features of a linear kernel, without error."""
 
     size: int  # number d of values of a sample
-    weight_variance: float  # of the linear function
+    # Of the linear function, or of its parts that see a feature each, (d,).
+    weight_variance: float | Tensor
     bias_variance: float
 
     @property
@@ -130,7 +139,8 @@ class LinearFeatures:
 
     def __call__(self, images: Tensor) -> Tensor:
         """Return the features of images."""
-        vectors = _vectors(images) * math.sqrt(self.weight_variance)
+        vectors = _vectors(images)
+        vectors = vectors * root_of(self.weight_variance, vectors)
         constant = vectors.new_full((len(vectors), 1), math.sqrt(self.bias_variance))
         return torch.cat([vectors, constant], 1)
 

@@ -3,16 +3,16 @@
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import cast
+from typing import ClassVar, cast
 
 import torch
 from torch import Generator, Tensor
 
-from skconvgp._tensors import normals, reals
+from skconvgp._tensors import normals
 from skconvgp._typing import Bounds, ImageShape, Prepared, Scalar, Value
 from skconvgp.kernels._checks import (
-    SEQUENCES,
     as_items,
+    numbers_of,
     plain_value,
     require_positive,
     require_resolved,
@@ -31,6 +31,7 @@ FARTHEST = 1e3  # lengthscales; covariances at larger distances underflow
 class _StationaryKernel(VectorKernel):
     """A function of the distance in units of the lengthscale."""
 
+    per_feature: ClassVar[str] = "lengthscale"
     lengthscale: Value | str
     lengthscale_bounds: Bounds
 
@@ -40,41 +41,14 @@ class _StationaryKernel(VectorKernel):
             return {}
         return {"lengthscale": median_distance(images.reshape(len(images), -1))}
 
-    def check(self, image_shape: ImageShape) -> None:
-        """Raise a ValueError that says which setting cannot be used."""
-        super().check(image_shape)
-        n_features = math.prod(image_shape)
-        if self._is_each and len(as_items(self.lengthscale)) != n_features:
-            raise ValueError(
-                f"`lengthscale` must be a number or have one for each of the "
-                f"{n_features} features of X, got {len(as_items(self.lengthscale))}."
-            )
-
-    def check_flips(self, shape: ImageShape) -> None:
-        """Raise unless lengthscales of pixels are the same at the left and right."""
-        if not self._is_each:
-            return
-        lengths = reals([plain_value(one) for one in as_items(self.lengthscale)])
-        lengths = lengths.reshape(shape)
-        if not torch.equal(lengths, lengths.flip(-1)):
-            raise ValueError(
-                f"the lengthscales of {type(self).__name__}, one for each pixel, are "
-                "not the same at the left and at the right of images of width "
-                f"{shape[2]}."
-            )
-
-    def is_turn_invariant(self, shape: ImageShape) -> bool:
-        """Whether turns and flips of both images are known to change nothing."""
-        return not self._is_each
-
     def prepare(self, images: Tensor) -> Prepared:
         """Flatten images (n, c, h, w); return vectors (d, n), squared norms (n,)."""
         require_resolved(self, "lengthscale", self.lengthscale)
-        vectors, norms = vectors_of(super().prepare(images))
-        if not self._is_each:
-            return vectors, norms
-        vectors = vectors / self._lengths(vectors)[:, None]
-        return vectors, (vectors * vectors).sum(0)
+        return super().prepare(images)
+
+    def _scaled(self, vectors: Tensor, numbers: Tensor) -> Tensor:
+        """Return vectors (d, n) in units of the lengthscales (d, 1)."""
+        return vectors / numbers
 
     def cross(self, one: Prepared, two: Prepared) -> Tensor:
         """Return the covariance (n1, n2) of two prepared sets."""
@@ -98,7 +72,9 @@ class _StationaryKernel(VectorKernel):
         frequencies = normal_directions(size, count, generator, orthogonal=orthogonal)
         frequencies = frequencies * self._frequency_scales(count, generator)
         if self._is_each:
-            frequencies = frequencies / self._lengths(frequencies)[:, None]
+            frequencies = (
+                frequencies / numbers_of(self.lengthscale, frequencies)[:, None]
+            )
         return FourierFeatures(frequencies / plain_value(self._common))
 
     def _check_settings(self) -> None:
@@ -119,20 +95,6 @@ class _StationaryKernel(VectorKernel):
     @property
     def _follows_data(self) -> bool:
         return isinstance(self.lengthscale, str) and self.lengthscale == MEDIAN
-
-    @property
-    def _is_each(self) -> bool:
-        """Whether each feature has a lengthscale of its own."""
-        return isinstance(self.lengthscale, SEQUENCES)
-
-    def _lengths(self, vectors: Tensor) -> Tensor:
-        """Return the lengthscales (d,) of features, if each has its own."""
-        items = as_items(self.lengthscale)
-        exact = [
-            torch.as_tensor(item, dtype=torch.float64, device=vectors.device)
-            for item in items
-        ]
-        return torch.stack(exact).to(vectors)
 
     @property
     def _common(self) -> Scalar:

@@ -184,7 +184,7 @@ class PriorChoice:
             _warn_of_bounds(limit.bounds, target)
         matched: Any = limit.with_theta(theta)
         variances = tuple(
-            (float(layer.weight_variance), float(layer.bias_variance))
+            (float(layer.common_weight), float(layer.bias_variance))
             for layer in matched.layers
             if isinstance(layer, Dense)
         )
