@@ -315,10 +315,10 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
 
     def _mean_at(self, X: Any) -> FloatArray:
         """Return what a regressor as prior mean predicts (n, k); zeros for none."""
-        rows, k = read_new(self, X), len(self.y_scale_)
+        k = len(self.y_scale_)
         if not hasattr(self, "mean_"):
             return np.zeros((1, k))
-        return mean_at(self.mean_, rows, k)
+        return mean_at(self.mean_, read_new(self, X), k)
 
     def _add(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> Self:
         """Add samples to the process."""

@@ -76,6 +76,7 @@ class PriorChoice:
     ) -> None:
         self._given, self._settings = settings.given, settings
         self._few, self._seed = _few(samples, seed), seed
+        self._given_points = samples.points
         self._variances = ((settings.weight_variance, settings.bias_variance),) * (
             len(settings.hidden_sizes) + 1
         )
@@ -191,7 +192,9 @@ class PriorChoice:
         return NetworkPrior(matched, variances, distance)
 
     def _points(self) -> FloatArray:
-        """Return samples, and inputs that are uniform in their box."""
+        """Return given points, or samples and inputs that are uniform in their box."""
+        if self._given_points is not None:
+            return self._given_points
         rows = np.asarray(self._few.rows, dtype=np.float64)
         random = np.random.RandomState(self._seed)
         some = rows[random.permutation(len(rows))[:MATCHED_SAMPLES]]

@@ -98,10 +98,12 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
         variance, by the evidence of the Gaussian process on at most 1000 samples, which
         may have no weights other than 0 and 1. "amplitude" learns the mean variance
         alone, which takes one fit. None keeps the kernel as it is.
-    extra_points : float, default=0.1
-        With a kernel as prior, the number of further inputs at which the prior holds,
-        as a share of the samples: uniform in the box of X, or Gaussian with the mean
-        and variance of each pixel of images.
+    extra_points : float or array-like, default=0.1
+        With a kernel as prior, further inputs at which the prior holds. A number is
+        their share of the samples: they are uniform in the box of X, or Gaussian with
+        the mean and variance of each pixel of images. An array has these inputs, in the
+        shape of X, such as a grid where functions shall follow the kernel. With
+        prior="matched" an array has the points at which kernels are compared.
     function_noise : float, default=1e-2
         With a kernel as prior, the variance that is added to it at each input, as a
         share of its mean variance.
@@ -253,7 +255,7 @@ class BayesianNetworkRegressor(RegressorMixin, MultiOutputMixin, BayesianNetwork
         bias_variance: float = 1.0,
         noise_variance: object = "auto",
         optimizer: object = "evidence",
-        extra_points: float = 0.1,
+        extra_points: float | ArrayLike = 0.1,
         function_noise: float = 1e-2,
         features: object = 1000,
         network: object = None,

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from skconvgp._settings import shown
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.engine import host_values, to_tensor
 from skconvgp.estimators._given import checked_pair, images_to_rows
@@ -41,6 +42,8 @@ class NetworkSamples:
     image_shape: ImageShape  # how a row is read
     # The smallest and the largest mean square of a sample.
     mean_squares: tuple[float, float]
+    # (m, d), further inputs at which a kernel is the prior; None if they are drawn.
+    points: FloatArray | None = None
 
 
 class NetworkTargets(Protocol):
@@ -138,4 +141,25 @@ def read_samples(
     squares = mean_squares(rows)
     if settings.make_module is None:
         warn_of_units(rows)
-    return NetworkSamples(rows, y, weights[kept], shape, squares)
+    points = _given_points(settings, rows)
+    return NetworkSamples(rows, y, weights[kept], shape, squares, points)
+
+
+def _given_points(settings: NetworkSettings, rows: NDArray[Any]) -> FloatArray | None:
+    """Return the further inputs (m, d) of a setting, which are like rows (n, d)."""
+    if settings.n_given_points is None:
+        return None
+    given = host_values(settings.given["extra_points"], "extra_points")
+    try:
+        points = np.asarray(images_to_rows(given)[0], dtype=np.float64)
+    except (TypeError, ValueError):
+        points = np.empty((0, 0))
+    if points.ndim != 2 or not len(points) or points.shape[1] != rows.shape[1]:
+        raise ValueError(
+            "`extra_points` must be a number, or images or vectors like those of X, of "
+            f"{rows.shape[1]} values each, got {shown(np.shape(given))} as shape: "
+            "scale and reshape them as X."
+        )
+    if not np.isfinite(points).all():
+        raise ValueError("`extra_points` must be finite, and some values are not.")
+    return points

@@ -75,8 +75,10 @@ class NetworkSettings:
     n_draws: int
     weight_variance: float  # prior variance of weights
     bias_variance: float  # prior variance of biases
-    # Further points of the prior of functions, as a share of the samples.
+    # Further points of the prior of functions, as a share of the samples; or how many
+    # are given.
     extra_points: float
+    n_given_points: int | None
     # Variance that is added to the prior of functions, as a share of its mean.
     function_noise: float
     # How the prior of functions becomes features, for steps on some of the samples.
@@ -134,7 +136,7 @@ class NetworkSettings:
             leaves_some = round(self.validation_fraction * n) < n
             calibrates = leaves_some and n_told >= least_held_out
         schedule, sampling = self.schedule, self.sampling
-        n_rows = n + round(self.extra_points * n) if self.kernel is not None else n
+        n_rows = n + self.n_extra(n)
         if BATCH_SIZE in self.open_choices:
             schedule = replace(schedule, batch_size=self._batch_size(n_rows))
         if sampling is not None:
@@ -148,6 +150,13 @@ class NetworkSettings:
             sampling=sampling,
             open_choices=frozenset(),
         )
+
+    def n_extra(self, n: int) -> int:
+        """Return the number of further points of a prior of functions."""
+        if self.kernel is None:
+            return 0
+        given = self.n_given_points
+        return round(self.extra_points * n) if given is None else given
 
     def _batch_size(self, n_rows: int) -> int | None:
         """Return the usual size of batches; None for all samples in each step."""
@@ -202,7 +211,8 @@ def read_settings(given: Compute, *, calibrate: object = False) -> NetworkSettin
         n_draws=given.read("n_draws", as_count),
         weight_variance=given.read("weight_variance", as_variance),
         bias_variance=given.read("bias_variance", as_variance, allows_zero=True),
-        extra_points=given.read("extra_points", as_positive, allows_zero=True),
+        extra_points=given.read("extra_points", _as_share),
+        n_given_points=_n_given_points(given, has_kernel=bool(kernel or target)),
         function_noise=given.read("function_noise", as_positive),
         features=_features(given),
         validation_fraction=given.read("validation_fraction", as_held_out),
@@ -231,6 +241,30 @@ def _prior(given: Given) -> tuple[Kernel | None, Kernel | None]:
         return None, None
     expected = "'weights', 'matched' or a kernel of skconvgp.kernels"
     return given.read("prior", as_kernel, expected=expected), None
+
+
+def _as_share(value: object) -> float:
+    """Return further points as a share of the samples; 0 if they are given."""
+    if not isinstance(value, str) and np.ndim(value):  # type: ignore[arg-type]
+        return 0.0
+    try:
+        return as_positive(value, allows_zero=True)
+    except UnfitError as unfit:
+        raise UnfitError(f"{unfit}, or an array of images or vectors") from None
+
+
+def _n_given_points(given: Given, *, has_kernel: bool) -> int | None:
+    """Return how many further points are given, if they are."""
+    points = given["extra_points"]
+    if isinstance(points, str) or not np.ndim(points):
+        return None
+    if not has_kernel:
+        raise ValueError(
+            "`extra_points` are inputs at which a kernel is the prior, and "
+            "prior='weights' has none: use a kernel as `prior`, or prior='matched', or "
+            "leave `extra_points` out."
+        )
+    return len(points)
 
 
 def _inference(given: Given) -> str:

@@ -141,9 +141,7 @@ class NetworkTraining:
 
     @property
     def _n_extra(self) -> int:
-        settings = self.settings
-        share = settings.extra_points if settings.kernel is not None else 0.0
-        return round(share * len(self.samples.rows))
+        return self.settings.n_extra(len(self.samples.rows))
 
     @property
     def remedy(self) -> str:
@@ -282,7 +280,12 @@ class NetworkTraining:
         return inputs.to(device, self.settings.dtype)
 
     def _extra(self, generator: Generator) -> FloatArray:
-        """Return further inputs (m, d): uniform in the box of X, or Gaussian images."""
+        """Return further inputs (m, d): those given, or drawn ones.
+
+        They are uniform in the box of X, or Gaussian images.
+        """
+        if self.settings.kernel is not None and self.samples.points is not None:
+            return self.samples.points
         rows = np.asarray(self.samples.rows, dtype=np.float64)
         size = (self._n_extra, rows.shape[1])
         if max(self.samples.image_shape[1:]) > 1:
