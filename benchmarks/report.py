@@ -34,7 +34,7 @@ Target = tuple[str, float, str, float]
 
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results"
-SHARED = ("data", "image_sets", "models", "measure", "report")
+SHARED = ("catalogue", "data", "image_sets", "models", "measure", "report")
 # Of options that only some questions have.
 AGAIN: Figures = {"action": "store_true", "help": "measure rows again that are there"}
 MERGE: Figures = {"nargs": "+", "type": Path, "help": "only add the rows of files"}

@@ -115,7 +115,7 @@ if PROJECT_URL:
     html_theme_options["icon_links"] = [link]
 PLAIN_PAGES = ["index", "api", "benchmarks", "reference", "notation", "maths"]
 PLAIN_PAGES += ["project", "cite", "deprecation", "how_it_is_built", "testing"]
-PLAIN_PAGES += ["changelog"]
+PLAIN_PAGES += ["changelog", "sources"]
 html_sidebars: dict[str, list[str]] = {page: [] for page in PLAIN_PAGES}
 
 
@@ -179,6 +179,7 @@ def write_figures(_app):
     import features_table
     import five_marks
     import floors
+    import flow_tables_table
     import flows_table
     import gpu_table
     import image_regression_table
@@ -191,6 +192,7 @@ def write_figures(_app):
     import robustness_table
     import roofline
     import small_data_table
+    import sources_page
     import speed_table
     import strange_table
     import threads_table
@@ -213,8 +215,8 @@ def write_figures(_app):
     tables = [speed_table, gpu_table, completion_table, flows_table]
     tables += [calibration_table, features_table, pooling_table, robustness_table]
     tables += [small_data_table, codes_table, neighbors_table, networks_table]
-    tables += [strange_table, image_regression_table, image_seconds_table]
-    tables += [questions_table, threads_table, benchmarks_page, cite]
+    tables += [strange_table, image_regression_table, image_seconds_table, sources_page]
+    tables += [questions_table, threads_table, benchmarks_page, cite, flow_tables_table]
     for table in tables:
         table.main(target / f"{table.__name__}.rst.inc")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -23,8 +24,15 @@ from skconvgp.estimators._searches import (
     warn_of_slow_derivatives,
 )
 from skconvgp.estimators._series import warn_of_basis
+from skconvgp.estimators._start_or_end import (
+    at_start,
+    is_start_better,
+    judging_parts,
+)
+from skconvgp.estimators._warn import without_warnings
 from skconvgp.estimators.compute._resources import EstimatorResources
-from skconvgp.estimators.settings._gp import GPSettings
+from skconvgp.estimators.settings._gp import GPSettings, can_choose_noise
+from skconvgp.exceptions import NotPSDError
 from skconvgp.flows import FlowResult
 from skconvgp.flows._kernel_search import (
     NOISE_START,
@@ -153,9 +161,11 @@ def fit_flows(
     parts: Parts,
     tasks: FitTasks,
     fit_as: Callable[[Any, PlannedFit], object],
+    density: Callable[[Any], float],
 ) -> None:
     """Learn a kernel on batches, and fit the estimator of the tasks by `fit_as`.
 
+    `density` returns the mean log density of left-out samples of a fitted estimator.
     The tasks are told of each step, with the attributes of a copy of the estimator that
     stops there.
     """
@@ -174,10 +184,45 @@ def fit_flows(
 
     search = flow_search(settings, data.problem, basis, watch)
     learned, found, reason = _learn(data, parts, search)
+    if settings["objective"] is None and can_choose_noise(data.problem):
+
+        def judge(one: Learned) -> tuple[float, float]:
+            return _judged(data, parts, tasks, fit_as, density, one)
+
+        first = basis.kernel_basis.kernel
+        start, end = judge(replace(learned, kernel=first)), judge(learned)
+        found = replace(found, left_out={"start": start[0], "end": end[0]})
+        if is_start_better(start[0], end[0]):
+            found = at_start(found, start[1])
+            learned = search.learned_at(first, found.theta)
     fit_as(tasks.estimator, _plan(data, parts, learned, found, reason))
+    at_bounds = found.at_bounds
     if tasks.estimator.noise_variance_ != learned.usual_noise:
-        found.at_bounds.pop(NOISE_LABEL, None)  # the process chose another noise
-    warn_of_bounds(settings.owner, found.at_bounds)
+        at_bounds.pop(NOISE_LABEL, None)  # the process chose another noise
+    warn_of_bounds(settings.owner, at_bounds)
+
+
+def _judged(
+    data: FitData,
+    parts: Parts,
+    tasks: FitTasks,
+    fit_as: Callable[[Any, PlannedFit], object],
+    density: Callable[[Any], float],
+    learned: Learned,
+) -> tuple[float, float]:
+    """Fit to the samples, or to a subset of them, that judge a kernel.
+
+    Return the density of left-out samples, and the noise of the process. The subset is
+    the same for each kernel, and none advances the random state.
+    """
+    apart = data.settings.but(random_state=0, cache_dir=None, verbose=0)
+    parts, model = judging_parts(parts, len(data.problem.rows)), tasks.copy()
+    try:
+        with without_warnings():
+            fit_as(model, _plan(replace(data, settings=apart), parts, learned))
+            return density(model), model.noise_variance_
+    except (NotPSDError, ValueError):  # no process has this kernel
+        return math.nan, math.nan
 
 
 def _learn(

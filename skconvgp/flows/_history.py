@@ -47,6 +47,11 @@ class FlowResult:
         Further numbers, such as those of steps and of undefined values.
     bounds : ndarray of shape (p, 2)
         Bounds of the hyperparameters themselves; empty if they are unknown.
+    left_out : dict
+        Mean log density of a left-out training target with the kernel at the "start"
+        and at the "end" of the search. If the start has the larger one, `theta` has its
+        hyperparameters, with the noise of its process, and `rho` is `start_rho`. Empty
+        if left-out samples did not decide.
 
     Examples
     --------
@@ -76,6 +81,7 @@ class FlowResult:
     n_restarts: int = 0
     stats: dict[str, float] = field(default_factory=dict)
     bounds: FloatArray = field(default_factory=lambda: np.empty((0, 2)))
+    left_out: dict[str, float] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         """Return the outcome in one line, without the steps."""
@@ -94,6 +100,8 @@ class FlowResult:
             "steps": steps + (f", {self.n_restarts} restarts" * bool(self.n_restarts)),
             "ended": self.message,
         }
+        if self.left_out:
+            rows["left out"] = "{start:.6g} -> {end:.6g}".format_map(self.left_out)
         for start, (label, end) in zip(starts, self.values.items(), strict=True):
             bound = " (a bound)" if label in self.at_bounds else ""
             rows[label] = f"{start:.6g} -> {end:.6g}{bound}"

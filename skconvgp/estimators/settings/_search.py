@@ -22,6 +22,8 @@ KINDS = {"evidence": "evidence", "loo": "loo_nlpd"}  # of `Rho`, by value of `op
 # over ten thousand targets.
 USUAL = LBFGS(max_iter=200, tolerance=1e-7)
 
+# Of Kernel Flows (docs/adr/kernel-flows.md).
+USUAL_KIND = "loo_nlpd"
 USUAL_BATCH = 600  # samples; docs/maths.rst, "Kernel Flows"
 LEAST_BATCH = 2  # samples: one to predict from, one to predict
 
@@ -76,7 +78,7 @@ def as_objective(objective: object, noise: float | str) -> Objective:
     Its nugget is the noise of the process if that is a number > 0.
     """
     if objective is None or isinstance(objective, str):
-        usual = Rho() if objective is None else Rho(kind=objective)
+        usual = Rho(USUAL_KIND if objective is None else objective)
         if isinstance(noise, str) or noise == 0.0:
             return usual
         return replace(usual, noise_variance=noise)
