@@ -82,6 +82,7 @@ KEPT = [
     "Leaving",
     "LinearMean",
     "LinearTrend",
+    "LocalLabels",
     "MatrixBasis",
     "MeansAlone",
     "MirroredPart",

@@ -143,6 +143,7 @@ from skconvgp.processes.posterior._means_alone import (
     fold,
     for_prediction,
 )
+from skconvgp.processes.posterior._neighbor_labels import LocalLabels
 from skconvgp.processes.posterior._neighbors import (
     NeighborProcess,
     left_out_neighborhoods,
@@ -221,6 +222,7 @@ __all__ = [
     "LinearMean",
     "LinearTrend",
     "LinkModel",
+    "LocalLabels",
     "MatrixBasis",
     "MeansAlone",
     "MirroredPart",

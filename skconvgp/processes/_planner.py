@@ -62,9 +62,9 @@ from skconvgp.processes.fits._fits import (
 from skconvgp.processes.fits._held_rows import FEATURE_COPIES, FEWER_FEATURES
 from skconvgp.processes.fits._label_models import LabelModel
 from skconvgp.processes.fits._labels import fit_labelled, label_size, label_stages
+from skconvgp.processes.fits._local_labels import fit_local_labels
 from skconvgp.processes.fits._requirements import (
     require_added_noise,
-    require_common_noise,
     require_local,
 )
 from skconvgp.processes.fits._sums import feature_stages, fit_features
@@ -104,8 +104,7 @@ class Planner:
             case Expansion() as expansion:
                 return self._plan_expanded(expansion, models, problem, settings)
             case Localization() as localization:
-                require_common_noise(repr(localization), models)
-                return self._plan_local(localization, settings)
+                return self._plan_local(localization, models, settings)
             case CoarseKernel() as coarsening:
                 return self._plan_coarse(coarsening, models, problem, settings)
 
@@ -316,12 +315,17 @@ class Planner:
             size, fit_at, remedy=FEWER_FEATURES, way=FEATURES, stages=stages
         )
 
-    def _plan_local(self, localization: Localization, settings: Settings) -> Plan:
-        require_local(localization, self.parts, settings, self.basis)
+    def _plan_local(
+        self, localization: Localization, models: list[LabelModel], settings: Settings
+    ) -> Plan:
+        require_local(localization, self.parts, settings, self.basis, models)
         n = self.basis.n_samples
         k = localization.count(n)
         held = LOCAL_COPIES * k**2
-        fit_at = partial(fit_local, localization, settings, self.resources)
+        fit: partial[Fitted] = partial(fit_local, localization)
+        if models:
+            fit = partial(fit_local_labels, localization, self.parts.models_of)
+        fit_at = partial(fit, settings, self.resources)
         stages = neighbor_stages(n, k)
         return self._plan(Size(held, held, 0), fit_at, way=NEIGHBORS, stages=stages)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from skconvgp._protocols import Localization
+from skconvgp._protocols import LinkLikelihood, Localization
 from skconvgp.processes._plan import Parts
 from skconvgp.processes._problem import Settings
 from skconvgp.processes.basis._plain import PlainBasis
@@ -32,9 +32,15 @@ def require_common_noise(name: str, models: Sequence[LabelModel]) -> None:
 
 
 def require_local(
-    localization: Localization, parts: Parts, settings: Settings, basis: PlainBasis
+    localization: Localization,
+    parts: Parts,
+    settings: Settings,
+    basis: PlainBasis,
+    models: Sequence[LabelModel],
 ) -> None:
     """Raise if something does not go together with predictions from neighbours."""
+    if models and isinstance(models[0].likelihood, LinkLikelihood):
+        require_common_noise(repr(localization), models)
     if not parts.is_direct:
         raise ValueError(
             f"{localization!r} solves a small system for each sample by its "

@@ -54,7 +54,7 @@ class LocalPosterior:
     """Posterior of samples, each given the neighbours of that sample."""
 
     mean: Tensor  # (m, c), means of scaled targets
-    var: Tensor  # (m,), variances, in units of the prior
+    var: Tensor  # (m,) variances, or (m, c), in units of the prior
     clipped: float  # how far below zero rounding had taken a variance
     jitter: float  # largest jitter of a matrix
 
@@ -187,6 +187,26 @@ class NeighborSolver:
                 noise / (w[near] * around.weights[part].to(w)),
             )
             largest = max(largest, jitter)
+        clipped = float((-var).clamp(min=0.0).max())
+        return LocalPosterior(mean, var.clamp_(min=0.0), clipped, largest)
+
+    def solve_each(self, around: Neighborhoods, noise: Tensor) -> LocalPosterior:
+        """Return the posterior of functions that each have a noise.
+
+        The noise variances (n, c) are those of samples with their weights, and the
+        variances (m, c) those of all functions.
+        """
+        y, m = self.observations()[0], len(around.neighbors)
+        mean = y.new_empty(m, y.shape[1])
+        var, largest = torch.empty_like(mean), 0.0
+        for part, gram in around.grams:
+            near = around.neighbors[part].to(y.device)
+            scaled, weights = gram / self.mean_diag, around.weights[part].to(y)
+            for c in range(y.shape[1]):
+                own = noise[:, c][near] / weights
+                found = local_posterior(scaled, y[near][:, :, c : c + 1], own)
+                mean[part, c], var[part, c] = found[0][:, 0], found[1]
+                largest = max(largest, found[2])
         clipped = float((-var).clamp(min=0.0).max())
         return LocalPosterior(mean, var.clamp_(min=0.0), clipped, largest)
 

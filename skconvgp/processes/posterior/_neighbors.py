@@ -46,6 +46,7 @@ from skconvgp.processes._run import COVARIANCES, Resources, Run, Stage, clock
 from skconvgp.processes.basis._basis import NewRows
 from skconvgp.processes.basis._plain import PlainBasis
 from skconvgp.processes.posterior._drawing import NO_BOOTSTRAP, NO_PATHWISE
+from skconvgp.processes.posterior._neighbor_labels import LocalLabels
 from skconvgp.processes.posterior._neighbor_solver import Neighborhoods, NeighborSolver
 from skconvgp.processes.posterior._posterior import Draws
 from skconvgp.solvers import Cholesky
@@ -71,11 +72,11 @@ class NeighborProcess:
     loo_subset: tuple[NDArray[np.intp], FloatArray, FloatArray] | None = field(
         default=None, repr=False
     )
+    labels: LocalLabels | None = None  # None if all targets share one noise
 
     has_left_out: ClassVar[bool] = True  # factors solve exactly
     left_out: ClassVar[None] = None  # they follow from all neighbours
     folded_means: ClassVar[None] = None  # as in `Process`
-    labels: ClassVar[None] = None
     growth: ClassVar[None] = None
     has_one_latent: ClassVar[bool] = False
 
@@ -97,12 +98,18 @@ class NeighborProcess:
 
         def latent_at(placement: Placement) -> Latent:
             solver = self._solver(resources.run(placement), "predict")
-            posterior = solver.solve(solver.of_new(new), self.model.noise)
+            around, labels = solver.of_new(new), self.labels
+            if labels is None:
+                posterior = solver.solve(around, self.model.noise)
+            else:
+                posterior = labels.solve(solver, around)
             # Means alone need no prior variances: those of a given matrix may be zeros.
             is_clipped = needs_var and posterior.clipped > CLIP_TOLERANCE
             facts = [Clipped(posterior.clipped)] if is_clipped else []
             mean = to_numpy(posterior.mean)
-            var = to_numpy(posterior.var)[:, None] if needs_var else np.empty((0, 1))
+            var = np.empty((0, 1))
+            if needs_var:  # of amplitude 1
+                var = to_numpy(posterior.var).reshape(len(mean), -1) / self._unit
             return Latent(mean, var, np.empty(0), facts=facts)
 
         return compute_at(resources.placement(0), latent_at)
@@ -111,9 +118,9 @@ class NeighborProcess:
         self, resources: Resources, *, is_subset_enough: bool = False
     ) -> LeftOutValues:
         """Return predictions of the scaled targets without their samples."""
-        n, kept = len(self.model.targets), self.loo_subset
+        n, kept, has_noise = len(self.model.targets), self.loo_subset, not self.labels
         if kept is not None and (is_subset_enough or len(kept[0]) == n):
-            return LeftOutValues(*kept, has_noise=True)
+            return LeftOutValues(*kept, has_noise=has_noise)
 
         indices = int_range(n)
         if is_subset_enough:
@@ -121,13 +128,15 @@ class NeighborProcess:
 
         def left_out_at(placement: Placement) -> LeaveOneOut:
             solver = self._solver(resources.run(placement))
+            if self.labels is not None:
+                return LeaveOneOut(*self.labels.left_out(solver, indices)[1:])
             noise = self.model.noise
             posterior = solver.solve(solver.without_equal_inputs(indices), noise)
             return solver.left_out(posterior.mean, posterior.var, indices, noise)
 
         loo = compute_at(resources.placement(0), left_out_at)
         values = to_numpy(loo.mean), to_numpy(loo.var)
-        return LeftOutValues(to_numpy(indices), *values, has_noise=True)
+        return LeftOutValues(to_numpy(indices), *values, has_noise=has_noise)
 
     def of_mean_variance(self) -> Self:
         """Return the process: there is one variance for all functions."""
@@ -157,10 +166,19 @@ class NeighborProcess:
 
         def evidence_at(placement: Placement) -> float:
             solver = self._solver(resources.run(placement))
+            if self.labels is not None:
+                unit = torch.ones(1, dtype=torch.float64, device=placement.device)
+                columns = self.labels.columns(solver)
+                return float(sum(_evidence(one, 1.0, unit).sum() for one in columns))
             amplitude = to_tensor(model.amplitude, placement.device)
             return float(_evidence(solver, model.noise, amplitude).sum())
 
         return model.unscaled(compute_at(resources.placement(0), evidence_at))
+
+    @property
+    def _unit(self) -> float:
+        """Mean prior variance of what is solved for: 1, or the amplitude of labels."""
+        return 1.0 if self.labels is None else float(self.model.amplitude[0])
 
     def _solver(self, run: Run, label: str = "fit") -> NeighborSolver:
         model = self.model
@@ -169,7 +187,7 @@ class NeighborProcess:
             self.localization,
             model.targets,
             model.weights,
-            model.mean_diag,
+            model.mean_diag / self._unit,
             EqualInputs(rows_to_tensor(self.inputs)),
             run,
             label,

@@ -328,16 +328,21 @@ def test_kernel_flows_end_in_the_likelihood_that_was_asked_for():
             {"noise_variance": "evidence", "optimizer": "evidence"},
             "use a number, got 'evidence'",
         ),
-        ({"completion": NearestNeighbors(5)}, "needs a likelihood whose targets share"),
         ({"noise_variance": -1.0}, "'noise_variance' parameter"),
     ],
-    ids=["solver", "noise", "learned", "neighbors", "negative"],
+    ids=["solver", "noise", "learned", "negative"],
 )
 @pytest.mark.parametrize("name", ["dirichlet", "softmax"])
 def test_settings_that_need_a_common_noise_are_refused(name, settings, message):
     X, y = data(name)
     with pytest.raises(ValueError, match=message):
         classifier(name, **settings).fit(X, y)
+
+
+def test_a_link_has_no_neighbours():
+    X, y = data("softmax")
+    with pytest.raises(ValueError, match="needs a likelihood whose targets share"):
+        classifier("softmax", completion=NearestNeighbors(5)).fit(X, y)
 
 
 @pytest.mark.parametrize("name", ONE_LATENT)
