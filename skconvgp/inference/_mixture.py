@@ -283,7 +283,7 @@ class _Search:
             return IMPOSSIBLE, np.zeros_like(at)
         criterion, by_gram, slope = found
         of_noise = (by_gram.diagonal() / self.samples.weights).sum()
-        each = [(by_gram * one).sum() for one in total.grams]
+        each = [by_gram.flatten() @ one.flatten() for one in total.grams]
         # From a GPU, all are read at once.
         numbers = torch.stack([criterion, slope, of_noise, *each]).tolist()
         value, by_temperature, by_noise = numbers[:3]
@@ -332,8 +332,10 @@ def _slopes(
         for one, slopes in zip(indices, by_blocks, strict=True):
             by_inverse[one[:, :, None], one[:, None]] = slopes
         middle = inverse @ by_inverse
-    outer = (inverse @ by_duals) @ duals.detach().mT
-    by_gram = -(middle @ inverse + (outer + outer.mT) / 2.0)
+    # Matrices of parts are symmetric: the product with a matrix is that with its mean
+    # with its transpose.
+    by_gram = middle @ inverse
+    by_gram.addmm_(inverse @ by_duals, duals.detach().mT).neg_()
     slope = torch.zeros_like(logs) if by_logs is None else by_logs
     return value.detach(), by_gram, slope
 
