@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skconvgp._typing import FloatArray
 from skconvgp.engine import held, to_numpy
 from skconvgp.image_maps._blocks import ImageBlocks
 from skconvgp.image_maps._pixels import PixelMap
@@ -86,36 +85,17 @@ class ChannelZCA(PixelMap):
         offset: float | None,
         eps: float,
         faint: float = 0.0,
-    ) -> Self:
+    ) -> ChannelZCA:
         """Return the map by the covariance of the channels of images.
 
         The scales are as of `ChannelScaling`.
         """
-        scaling = ChannelScaling.fit(blocks, faint)
-        mean, moment = _moments(
-            blocks, lambda exact: _logarithms(scaling(exact), offset)
-        )
-        values, vectors = symmetric_eigen(moment)
-        shifted = without_rounding(values) + eps * values.mean()
-        # Directions without variance are not stretched if nothing is added.
-        root = torch.where(shifted > 0.0, shifted, 1.0).sqrt()
-        return cls(
-            scaling,
-            offset,
-            to_numpy(mean),
-            to_numpy((vectors / root) @ vectors.mT),
-            to_numpy((vectors * root) @ vectors.mT),
-        )
+        return ChannelSpectrum.fit(blocks, offset, faint).whitening(eps)
 
     def __call__(self, images: Tensor) -> Tensor:
         """Return whitened images (n, c, h, w)."""
         values = _logarithms(self.scaling(images), self.offset)
         return _mix(self.whitening, values - self._mean(values))
-
-    def of_components(self, components: FloatArray) -> Self:
-        """Return the map to components (k, c) of whitened channels, without inverse."""
-        whitening = components @ self.whitening
-        return replace(self, whitening=whitening, colouring=self.colouring[:0])
 
     def for_prediction(self) -> Self:
         """Return the map in single precision."""
@@ -130,6 +110,55 @@ class ChannelZCA(PixelMap):
 
     def _mean(self, images: Tensor) -> Tensor:
         return held(self.mean, images.device, images.dtype)[:, None, None]
+
+
+@dataclass(frozen=True)
+class ChannelSpectrum:
+    """Mean of scaled channels and the eigenvalues of their covariance."""
+
+    scaling: ChannelScaling
+    offset: float | None  # as in `ChannelZCA`
+    mean: Tensor  # (c,)
+    values: Tensor  # (c,), in ascending order
+    vectors: Tensor  # (c, c), a column for each
+
+    @classmethod
+    def fit(cls, blocks: ImageBlocks, offset: float | None, faint: float = 0.0) -> Self:
+        """Return the spectrum of the channels of images."""
+        scaling = ChannelScaling.fit(blocks, faint)
+        mean, moment = _moments(
+            blocks, lambda exact: _logarithms(scaling(exact), offset)
+        )
+        return cls(scaling, offset, mean, *symmetric_eigen(moment))
+
+    def whitening(self, eps: float) -> ChannelZCA:
+        """Return the map that whitens, with a share of the mean variance added."""
+        root = self._root(eps)
+        whitening = (self.vectors / root) @ self.vectors.mT
+        return self._map(whitening, (self.vectors * root) @ self.vectors.mT)
+
+    def components(self, eps: float, share: float) -> ChannelZCA:
+        """Return the map to the components that keep a share of the variance.
+
+        They are those of whitened channels, whose variances are l / (l + m) for
+        eigenvalues l of the covariance and the added number m. There is no inverse.
+        """
+        added = eps * self.values.mean()
+        variances = (1.0 - added / self._root(eps).square()).clamp(min=0.0).flip(0)
+        explained = variances.cumsum(0) / variances.sum()
+        n_kept = int((explained < share).sum()) + 1
+        kept = (self.vectors / self._root(eps)).flip(1)[:, :n_kept]
+        return self._map(kept.mT.contiguous(), self.vectors[:0])
+
+    def _root(self, eps: float) -> Tensor:
+        """Return deviations (c,) of channels to which noise is added."""
+        shifted = without_rounding(self.values) + eps * self.values.mean()
+        # Directions without variance are not stretched if nothing is added.
+        return torch.where(shifted > 0.0, shifted, 1.0).sqrt()
+
+    def _map(self, whitening: Tensor, colouring: Tensor) -> ChannelZCA:
+        tables = map(to_numpy, (self.mean, whitening, colouring))
+        return ChannelZCA(self.scaling, self.offset, *tables)
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,12 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from skconvgp._typing import FloatArray, ImageShape
-from skconvgp.engine import rows_to_tensor, to_numpy
+from skconvgp._typing import ImageShape
 from skconvgp.image_maps._blocks import ImageBlocks
-from skconvgp.image_maps._channels import ChannelZCA
+from skconvgp.image_maps._channels import ChannelSpectrum, ChannelZCA
 from skconvgp.image_maps._pixels import PixelMap
 from skconvgp.image_maps._scattering import Scattering
 from skconvgp.kernels._from_data import smallest_digests
-from skconvgp.linalg import symmetric_eigen
 
 __all__ = ["ScatteredFit", "ScatteredView", "Scatterer"]
 
@@ -113,45 +111,34 @@ class ScatteredFit:
     @property
     def key(self) -> tuple[object, ...]:
         """Equal for fits of views of the same coefficients."""
-        return self.scattering, self.fit_first
+        return self.scattering, self.fit_first, self.offset
 
     def __call__(self, images: Tensor) -> tuple[ScatteredView, Tensor]:
         """Return the view fitted to images (n, c, h, w), and these through it."""
         return self.fit_on(*self.fit_source(images))
 
-    def fit_source(self, images: Tensor) -> tuple[Scatterer, Tensor]:
-        """Return the coefficients fitted to images (n, c, h, w), and those of these."""
+    def fit_source(self, images: Tensor) -> tuple[Scatterer, Tensor, ChannelSpectrum]:
+        """Return coefficients fitted to images (n, c, h, w), and those of these.
+
+        The spectrum of their channels whitens them for all views.
+        """
         single = images.to(torch.float32)
         given = ImageBlocks(single, single.device, AT_ONCE)
         first = None if self.fit_first is None else self.fit_first(given)
         source = Scatterer(self.scattering, first)
-        return source, torch.cat([source(single[part]) for part in given.parts])
+        raw = torch.cat([source(single[part]) for part in given.parts])
+        some = replace(given, images=_whitened(raw))
+        return source, raw, ChannelSpectrum.fit(some, self.offset, FAINT)
 
-    def fit_on(self, source: Scatterer, raw: Tensor) -> tuple[ScatteredView, Tensor]:
+    def fit_on(
+        self, source: Scatterer, raw: Tensor, spectrum: ChannelSpectrum
+    ) -> tuple[ScatteredView, Tensor]:
         """Return the view of coefficients (n, c', h', w'), and these through it."""
-        blocks = ImageBlocks(raw, raw.device, AT_ONCE)
-        some = replace(blocks, images=_whitened(raw))
-        whitening = ChannelZCA.fit(some, self.offset, self.eps, FAINT)
-        components = whitening.of_components(self._components(whitening))
+        components = spectrum.components(self.eps, self.share)
         view = ScatteredView(source, components, self.has_unit_length)
+        blocks = ImageBlocks(raw, raw.device, AT_ONCE)
         shown = [view.project(raw[part]) for part in blocks.parts]
         return view, torch.cat(shown)
-
-    def _components(self, whitening: ChannelZCA) -> FloatArray:
-        """Return the components (k, c) that keep the share of the variance.
-
-        The factors of whitening are (l + m)^(-1/2) for eigenvalues l of the covariance
-        and the added number m; variances after it are l / (l + m).
-        """
-        matrix = rows_to_tensor(whitening.whitening)
-        factors, vectors = symmetric_eigen(matrix)  # the largest variances first
-        eigenvalues = factors.pow(-2)
-        # The mean of l + m is that of l, times 1 + eps.
-        added = eigenvalues.mean() * self.eps / (1.0 + self.eps)
-        variances = ((eigenvalues - added) / eigenvalues).clamp(min=0.0)
-        explained = variances.cumsum(0) / variances.sum()
-        n_kept = int((explained < self.share).sum()) + 1
-        return to_numpy(vectors[:, :n_kept].mT.contiguous())
 
 
 def _whitened(raw: Tensor) -> Tensor:

@@ -63,11 +63,13 @@ class SharedFitView(Protocol):
         """Equal for fits of views of the same source."""
         ...
 
-    def fit_source(self, images: Tensor) -> tuple[Source, Tensor]:
-        """Return the source fitted to images, and their values."""
+    def fit_source(self, images: Tensor) -> tuple[Source, Tensor, Any]:
+        """Return the source fitted to images, their values, and what fits share."""
         ...
 
-    def fit_on(self, source: Source, values: Tensor) -> tuple[View, Tensor]:
+    def fit_on(
+        self, source: Source, values: Tensor, shared: Any
+    ) -> tuple[View, Tensor]:
         """Return the view fitted to the values of images, and these through it."""
         ...
 

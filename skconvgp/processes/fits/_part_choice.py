@@ -134,7 +134,7 @@ class PartChoice:
         terms = terms_of(self.kernel)
         if not any(isinstance(term.kernel, PatchKernel) for term in terms):
             return self._kernel_part(
-                view, both, in_precision, resources, run, is_mirrored=is_mirrored
+                view, seen, in_precision, resources, run, is_mirrored=is_mirrored
             )
         n = len(both) // (2 if is_mirrored else 1)
         basis = self._basis(seen)
@@ -170,7 +170,7 @@ class PartChoice:
     def _kernel_part(
         self,
         view: View | None,
-        both: Tensor,
+        seen: Tensor,
         in_precision: Any,
         resources: Resources,
         run: Run,
@@ -179,10 +179,9 @@ class PartChoice:
     ) -> Part:
         """Return the part of a kernel that is evaluated exactly."""
         # Drawn, as with the same seed each time: images may come in some order.
-        order = permutation(len(both), Generator().manual_seed(0))
-        few = Sight(both[order[:FEW]])
-        shown = few.through(view, run.config.device, torch.float64)
-        dtype = resources.with_precision(self._basis(shown), run).tile_dtype
+        order = permutation(len(seen), Generator().manual_seed(0))
+        few = seen[order[:FEW]].to(torch.float64)
+        dtype = resources.with_precision(self._basis(few), run).tile_dtype
         name = str(dtype).removeprefix("torch.")
         basis = replace(self._basis(in_precision(dtype)), dtype=name)
         if is_mirrored:
