@@ -87,8 +87,9 @@ PUBLIC_NAMES = {
         VersionMismatchWarning""",
     "skconvgp.flows": """Adam BayesianOptimization FlowResult GradientDescent LBFGS
         OptimizerResult Part Rho Score Step rho_path""",
-    "skconvgp.kernels": """GELU Abs AvgPool2d Conv2d Dense Elementwise Erf Flatten
-        FlipAverage GlobalAvgPool2d Hyperparameter Identity Kernel Layer LeakyReLU Maps
+    "skconvgp.kernels": """GELU Abs AvgPool2d Conv2d Dense Dropout Elementwise Erf
+        Flatten FlipAverage GlobalAvgPool2d Hyperparameter Identity Kernel Layer
+        LayerNorm LeakyReLU Maps
         MaxNormalization OnColumns OrbitAverage PatchContrast PatchKernel
         PatchWhitening Product ReLU Residual Scale Sequential SiLU Sigmoid Sin
         Softplus Sum Tanh arcsine

@@ -18,10 +18,12 @@ from skconvgp.kernels._architectures import (
 )
 from skconvgp.kernels._base import Kernel, OnColumns, Product, Scale, Sum
 from skconvgp.kernels._combinators import Residual, Sequential
+from skconvgp.kernels._dropout import Dropout
 from skconvgp.kernels._elementwise import Elementwise
 from skconvgp.kernels._flips import FlipAverage
 from skconvgp.kernels._hyperparameters import Hyperparameter
 from skconvgp.kernels._layer import Layer
+from skconvgp.kernels._layer_norm import LayerNorm
 from skconvgp.kernels._linear import Conv2d, Dense, Flatten
 from skconvgp.kernels._map_layer import Maps
 from skconvgp.kernels._normalizations import (
@@ -44,6 +46,7 @@ __all__ = [
     "AvgPool2d",
     "Conv2d",
     "Dense",
+    "Dropout",
     "Elementwise",
     "Erf",
     "Flatten",
@@ -53,6 +56,7 @@ __all__ = [
     "Identity",
     "Kernel",
     "Layer",
+    "LayerNorm",
     "LeakyReLU",
     "Maps",
     "MaxNormalization",

@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import fields
-from functools import wraps
+from functools import reduce, wraps
 from typing import Any, TypeVar
 
 import torch
@@ -20,6 +20,9 @@ from skconvgp.kernels._segments import first_pool
 from skconvgp.kernels._tangents import require_kind, same_images, started
 
 __all__ = ["Layer", "has_pools", "settings_by_name"]
+
+# Values of maps: sums over channels and functions of these, pixels, and masked values.
+KINDS = MIXED, INPUT, MASKED = "mixed", "input", "masked"
 
 LayerClass = TypeVar("LayerClass", bound=type)
 
@@ -52,6 +55,14 @@ class Layer(Kernel, ABC):
         """Raise a ValueError that says why images of this shape cannot be used."""
         _require_usable(self, image_shape[1:])
         _require_first(self, image_shape)
+        noisy = _within(self, "is_noisy")
+        if noisy and has_pools(self, image_shape[1:]):
+            raise ValueError(
+                f"{noisy[0]!r} stands in a network that averages over positions, for "
+                "which its variances are not known: take a network without pools."
+            )
+        if noisy:
+            _values_behind(self, INPUT)
 
     def n_positions(self, image_shape: ImageShape) -> int:
         """Return the positions of the map of one pair.
@@ -79,8 +90,13 @@ class Layer(Kernel, ABC):
         shape = images.shape[2], images.shape[3]
         if has_pools(self, shape):
             return pixels, stages_of(self, shape).prepare(pixels), None
-        var, trace = self.image_pass((pixels * pixels).mean(2))
-        return pixels, trace, None if self.kind == NTK else var.reshape(-1)
+        squares = (pixels * pixels).mean(2)
+        var, trace = self.image_pass(squares)
+        if self.kind == NTK:
+            return pixels, trace, None
+        if _within(self, "is_noisy"):  # variances of a single pass are larger
+            var = self.pair_pass(Maps(squares, is_self=True), trace, trace).nngp
+        return pixels, trace, var.reshape(-1)
 
     def cross(self, one: Prepared, two: Prepared) -> Tensor:
         """Return the covariance (n1, n2) of two prepared sets of images."""
@@ -159,7 +175,7 @@ def _require_usable(network: Layer, shape: MapShape) -> None:
 
 def _require_first(network: Layer, image_shape: ImageShape) -> None:
     """Raise unless weights of features are those of the first layer."""
-    for layer in _weighing(network):
+    for layer in _within(network, "weighing"):
         if layer is not network.weighing:
             raise ValueError(
                 f"`weight_variance` of {layer!r} has a number for each feature: only "
@@ -177,11 +193,37 @@ def _require_first(network: Layer, image_shape: ImageShape) -> None:
             )
 
 
-def _weighing(part: object) -> list[Any]:
-    """Return the layers within a part that have a weight for each feature."""
-    if hasattr(part, "weigh"):
-        return [part] if getattr(part, "weighing", None) else []
-    return [one for inner in inner_of(part) for one in _weighing(inner)]
+def _within(part: object, name: str) -> list[Any]:
+    """Return the layers within a part that have an attribute which is true."""
+    inner = inner_of(part)
+    if not inner:
+        return [part] if getattr(part, name, None) else []
+    return [found for one in inner for found in _within(one, name)]
+
+
+def _values_behind(part: Any, state: str) -> str:
+    """Return of which kind values behind a layer are; raise if dropout does not fit.
+
+    Sums over many values that are masked are normal again. Activations of masked values
+    have other expectations, and an image has few values to mask.
+    """
+    part = getattr(part, "built", part)
+    inner = inner_of(part)
+    if hasattr(part, "layers"):
+        behind = reduce(lambda kind, one: _values_behind(one, kind), inner, state)
+        is_sum = not hasattr(part, "unrolled")  # with what comes in
+        return max(behind, state if is_sum else behind, key=KINDS.index)
+    if inner:
+        return max((_values_behind(one, state) for one in inner), key=KINDS.index)
+    role = getattr(part, "masking", None)
+    if (role == "masks" and state == INPUT) or (role is None and state == MASKED):
+        where = "the images" if state == INPUT else f"{part!r}"
+        raise ValueError(
+            f"Dropout must stand behind an activation and in front of the next Conv2d "
+            f"or Dense, as its covariances hold for sums over many channels. Here it "
+            f"stands between these and {where}."
+        )
+    return {"masks": MASKED, "mixes": MIXED}.get(role or "", state)
 
 
 @by_settings

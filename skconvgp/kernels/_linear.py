@@ -85,6 +85,7 @@ class Conv2d(Layer):
     bias_variance_bounds: Bounds = DEFAULT_BOUNDS
 
     is_homogeneous: ClassVar[bool] = True
+    masking: ClassVar[str] = "mixes"
 
     @property
     def is_spatial(self) -> bool:
@@ -275,6 +276,7 @@ class Dense(Layer):
 
     map_strides: ClassVar[tuple[int, int]] = (1, 1)
     is_homogeneous: ClassVar[bool] = True
+    masking: ClassVar[str] = "mixes"
 
     @property
     def is_spatial(self) -> bool:
@@ -354,6 +356,7 @@ class Flatten(Layer):
     map_strides: ClassVar[tuple[int, int]] = (1, 1)
     is_homogeneous: ClassVar[bool] = True
     keeps_features: ClassVar[bool] = True
+    masking: ClassVar[str] = "keeps"
 
     @property
     def is_spatial(self) -> bool:

@@ -350,6 +350,7 @@ def _kernels() -> list[kernels.Kernel]:
         k.MaxNormalization(k.Sequential(conv, k.Residual(k.ReLU(), conv), *ends)),
         k.Sequential(k.Sum(conv, k.Conv2d(5)), k.ReLU(), *ends),
         k.FlipAverage(CONV),
+        k.Sequential(conv, k.LayerNorm(), k.ReLU(), k.Dropout(0.2), *ends),
         k.OrbitAverage(CONV),
         k.rbf(2.0).on([8, 9, 20]) + k.dot_product().on(3),
         k.Scale(k.rbf(1.0), 2.0) + k.rbf(2.0) * k.rbf(3.0),
