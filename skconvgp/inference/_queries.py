@@ -10,8 +10,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from skconvgp._tensors import int_range
-
 __all__ = ["Pool", "least_variance"]
 
 # Numbers of a block of rows, so that it stays in the cache of a processor.
@@ -23,37 +21,33 @@ ROUNDING = 16  # largest variance that counts as none, in units of the last digi
 
 @dataclass(frozen=True)
 class Pool:
-    """What a posterior says of r samples without labels, c of which are candidates."""
+    """What a posterior says of samples without labels, which are the candidates."""
 
-    # (r, c), covariances of samples and candidates, for amplitude 1. It is overwritten.
-    covariance: Tensor
-    candidates: Tensor  # (c,), which of the r samples
-    noise: Tensor  # (c,), variance of an observation of each candidate
+    covariance: Tensor  # (r, r), for amplitude 1; it is overwritten
+    noise: Tensor  # (r,), variance of an observation of each sample
 
 
 def least_variance(pool: Pool, weights: Tensor, count: int) -> Tensor:
-    """Return candidates (count,), each of which most reduces the mean variance.
+    """Return samples (count,), each of which most reduces the mean variance.
 
     `weights` (r,) are those of the samples in the mean. After a choice the covariance
-    is that of a posterior with an observation of the candidate. The first of equally
-    good candidates is taken. A candidate whose value is known but for rounding reduces
-    nothing.
+    is that of a posterior with an observation of the sample. The first of equally good
+    samples is taken. A sample whose value is known but for rounding reduces nothing.
     """
-    covariance, at = pool.covariance, pool.candidates
+    covariance = pool.covariance
     tied = TIED if covariance.dtype == torch.float64 else SINGLE_TIED
     least = ROUNDING * torch.finfo(covariance.dtype).eps
-    index = int_range(len(at), at.device)
-    is_free = torch.ones_like(at, dtype=torch.bool)
+    is_free = torch.ones_like(covariance[0], dtype=torch.bool)
     column, row = torch.zeros_like(covariance[:, 0]), torch.zeros_like(covariance[0])
     chosen = []
-    n_rows = max(1, AT_ONCE // max(1, len(at)))
+    n_rows = max(1, AT_ONCE // max(1, len(column)))
     for _ in range(count):
         reduced = torch.zeros_like(row)
         for start in range(0, len(column), n_rows):
             part = slice(start, start + n_rows)
             changed = covariance[part].addr_(column[part], row, alpha=-1.0)
             reduced += weights[part] @ changed.square()
-        var = covariance[at, index].clamp(min=0.0) + pool.noise
+        var = covariance.diagonal().clamp(min=0.0) + pool.noise
         # A copy of a sample without noise has no variance at all.
         gain = torch.where(var > least, var.reciprocal(), 0.0)
         reduced *= gain
@@ -62,5 +56,5 @@ def least_variance(pool: Pool, weights: Tensor, count: int) -> Tensor:
         one = int(is_best.nonzero()[0])
         chosen.append(one)
         is_free[one] = False
-        column, row = covariance[:, one].clone(), covariance[at[one]] * gain[one]
-    return torch.tensor(chosen, dtype=torch.int64, device=at.device)
+        column, row = covariance[:, one].clone(), covariance[one] * gain[one]
+    return torch.tensor(chosen, dtype=torch.int64, device=covariance.device)

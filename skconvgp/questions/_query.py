@@ -26,7 +26,7 @@ from skconvgp.questions._asked import answering, given_samples
 
 __all__ = ["checked_strategy", "query"]
 
-MOST_CANDIDATES, MOST_IN_MEAN = 2000, 5000
+MOST_CANDIDATES = 2000
 AUTO, RANDOM, MARGIN = "auto", "random", "margin"
 VARIANCE, UNCERTAIN = "variance", "uncertain variance"
 STRATEGIES = (AUTO, UNCERTAIN, VARIANCE, MARGIN, RANDOM)
@@ -74,8 +74,8 @@ def query(
         - "random": at random. For any estimator.
         - "auto": "uncertain variance" for classifiers, and "variance" for regressors.
     random_state : int, RandomState instance or None, default=None
-        For random choices, and for the parts of a large pool that are looked at: a
-        mean over 5000 samples, and 2000 candidates among these.
+        For random choices, and for those of a pool of more than 2000 samples that are
+        looked at: 2000, which are the candidates and stand for the pool in the mean.
 
     Returns
     -------
@@ -137,8 +137,10 @@ def query(
         margins = (top[:, 1] - top[:, 0]).round(9)
         return np.argsort(margins, kind="stable")[:n]
     process = answering(gp, "query", INSTEAD, "why_no_pool")
-    in_mean, candidates = _drawn(n_pool, source)
-    given = _safe_indexing(X, in_mean)
+    candidates = np.arange(n_pool)
+    if n_pool > MOST_CANDIDATES:
+        candidates = np.sort(source.permutation(n_pool)[:MOST_CANDIDATES])
+    given = _safe_indexing(X, candidates)
     rows = gp._read_new(given)
     warn_of_basis(process.basis, rows)
     is_weighted = strategy == UNCERTAIN
@@ -155,9 +157,9 @@ def query(
 
     choice = Choice(choose, needs_var=is_weighted and gp._needs_spread)
     resources = gp._resources()
-    chosen = process.left_out.choose(process, rows, candidates, resources, choice)
+    chosen = process.left_out.choose(process, rows, resources, choice)
     warn_of_facts(posteriors[-1].facts)
-    found: NDArray[np.intp] = in_mean[candidates[chosen]]
+    found: NDArray[np.intp] = candidates[chosen]
     return found
 
 
@@ -165,18 +167,6 @@ def _doubt(probabilities: FloatArray) -> FloatArray:
     """Return the probabilities (n,) that a label drawn by them is wrong."""
     found: FloatArray = 1.0 - np.square(probabilities).sum(1)
     return found.clip(min=0.0)
-
-
-def _drawn(
-    n_pool: int, source: np.random.RandomState
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return samples for the mean, and which of them are candidates, ascending."""
-    in_mean, candidates = np.arange(n_pool), np.arange(min(n_pool, MOST_IN_MEAN))
-    if n_pool > MOST_IN_MEAN:
-        in_mean = np.sort(source.permutation(n_pool)[:MOST_IN_MEAN])
-    if len(candidates) > MOST_CANDIDATES:
-        candidates = np.sort(source.permutation(candidates)[:MOST_CANDIDATES])
-    return in_mean, candidates
 
 
 def checked_strategy(gp: Any, strategy: object) -> str:

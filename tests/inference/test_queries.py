@@ -15,68 +15,65 @@ def posterior(gram, noise, observed):
     return gram - cross @ np.linalg.solve(own, cross.T)
 
 
-def drawn(r, c, seed=0):
-    """Return a covariance, candidates, their noise, and weights of samples."""
+def drawn(r, seed=0):
+    """Return a covariance of samples, their noise and their weights."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(r, 2))
     gram = np.exp(-np.square(X[:, None] - X[None]).sum(2))
-    candidates = np.sort(rng.permutation(r)[:c])
-    return gram, candidates, rng.uniform(0.01, 0.3, r), rng.uniform(size=r)
+    return gram, rng.uniform(0.01, 0.3, r), rng.uniform(size=r)
 
 
-def choose(gram, candidates, noise, weights, count, dtype=torch.float64):
-    """Return what is chosen among the candidates, and the covariance after it."""
-    covariance = torch.tensor(gram[:, candidates], dtype=dtype)
-    pool = Pool(covariance, torch.tensor(candidates), covariance.new_tensor(noise))
+def choose(gram, noise, weights, count, dtype=torch.float64):
+    """Return which samples are chosen, and the covariance after it."""
+    covariance = torch.tensor(gram, dtype=dtype)
+    pool = Pool(covariance, covariance.new_tensor(noise))
     chosen = least_variance(pool, covariance.new_tensor(weights), count)
     return chosen.numpy(), covariance.numpy()
 
 
 def test_each_choice_leaves_the_least_variance():
-    gram, candidates, noise, weights = drawn(60, 25)
-    given = gram, candidates, noise[candidates], weights
+    given = gram, noise, weights = drawn(60)
     observed = []
-    for one in candidates[choose(*given, 8)[0]]:
+    for one in choose(*given, 8)[0]:
         left = {
             i: weights @ posterior(gram, noise, [*observed, i]).diagonal()
-            for i in candidates
+            for i in range(60)
             if i not in observed
         }
         assert one == min(left, key=left.get)
         observed.append(one)
     covariance = choose(*given, 9)[1]  # before the last choice
-    expected = posterior(gram, noise, observed)[:, candidates]
+    expected = posterior(gram, noise, observed)
     np.testing.assert_allclose(covariance, expected, atol=1e-12)
 
 
 def test_the_first_of_equally_good_candidates_is_chosen():
-    gram = np.eye(12)
-    at, noise = np.arange(12), np.full(12, 0.1)
+    gram, noise = np.eye(12), np.full(12, 0.1)
     for dtype in (torch.float64, torch.float32):
         rounding = 1.0 + 3.0 * torch.finfo(dtype).eps * np.arange(12)
-        found, _ = choose(gram * rounding, at, noise, np.ones(12), 12, dtype)
-        np.testing.assert_array_equal(found, at)
+        found, _ = choose(gram * rounding, noise, np.ones(12), 12, dtype)
+        np.testing.assert_array_equal(found, np.arange(12))
 
 
 def test_all_candidates_can_be_chosen_without_noise():
-    gram, _, _, weights = drawn(20, 6)
+    gram, _, weights = drawn(6)
     gram[:, 3] = gram[:, 0]  # copies
     gram[3] = gram[0]
-    found, _ = choose(gram, np.arange(6), np.zeros(6), weights, 6)
+    found, _ = choose(gram, np.zeros(6), weights, 6)
     assert sorted(found) == list(range(6))
     assert max(found.tolist().index(0), found.tolist().index(3)) == 5
 
 
 def test_variance_that_is_rounding_counts_as_none():
-    gram, _, _, weights = drawn(20, 20)
+    gram, _, weights = drawn(20)
     for dtype in (torch.float64, torch.float32):
         eps = torch.finfo(dtype).eps
         rounded = np.full((23, 23), 50.0 * eps)
         rounded[3:, 3:] = gram
         rounded[range(3), range(3)] = 0.0, -eps, eps * eps
-        given = rounded, np.arange(23), np.zeros(23), np.append(np.ones(3), weights)
+        given = rounded, np.zeros(23), np.append(np.ones(3), weights)
         found, covariance = choose(*given, 23, dtype)
-        expected, _ = choose(gram, np.arange(20), np.zeros(20), weights, 6, dtype)
+        expected, _ = choose(gram, np.zeros(20), weights, 6, dtype)
         np.testing.assert_array_equal(found[:6], 3 + expected)
         assert sorted(found) == list(range(23))
         assert np.isfinite(covariance).all()

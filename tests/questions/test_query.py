@@ -42,17 +42,16 @@ X, Y = clouds(20)
 POOL, _ = clouds(30, seed=1)
 
 
-def in_turn(gram, noise, n_train, weights, count, candidates=None):
+def in_turn(gram, noise, n_train, weights, count):
     """Return which samples are chosen: each time a refit with each candidate.
 
     The matrix (n, n) and the noise (n,) are of training samples and of the pool.
     """
     n = len(gram)
-    candidates = np.arange(n - n_train) if candidates is None else candidates
     observed, chosen = list(range(n_train)), []
     for _ in range(count):
         left = {}
-        for one in np.setdiff1d(candidates, chosen):
+        for one in np.setdiff1d(np.arange(n - n_train), chosen):
             own = [*observed, n_train + one]
             solved = np.linalg.solve(
                 gram[np.ix_(own, own)] + np.diag(noise[own]), gram[own]
@@ -202,18 +201,16 @@ def test_more_choices_than_unknown_samples_are_distinct():
 
 
 def test_large_pools_are_drawn_from(monkeypatch):
-    monkeypatch.setattr(_query, "MOST_CANDIDATES", 7)
-    monkeypatch.setattr(_query, "MOST_IN_MEAN", 15)
+    monkeypatch.setattr(_query, "MOST_CANDIDATES", 15)
     gp = ConvNetGPRegressor(rbf(1.0), noise_variance=NOISE).fit(X, X[:, 0])
-    in_mean, candidates = _query._drawn(30, np.random.RandomState(3))
-    assert (len(set(in_mean)), len(set(candidates))) == (15, 7)
-    gram = unit_gram(gp, np.vstack([X, POOL[in_mean]]))
-    chosen = in_turn(gram, np.full(35, NOISE), 20, np.ones(15), 5, candidates)
+    drawn = np.sort(np.random.RandomState(3).permutation(30)[:15])
+    gram = unit_gram(gp, np.vstack([X, POOL[drawn]]))
+    chosen = in_turn(gram, np.full(35, NOISE), 20, np.ones(15), 5)
     found = query(gp, POOL, 5, random_state=3)
-    np.testing.assert_array_equal(found, in_mean[chosen])
+    np.testing.assert_array_equal(found, drawn[chosen])
     assert set(found) != set(query(gp, POOL, 5, random_state=4))
-    with pytest.raises(ValueError, match="from 1 to 7 for 30 samples: choose some"):
-        query(gp, POOL, 8)
+    with pytest.raises(ValueError, match="from 1 to 15 for 30 samples: choose some"):
+        query(gp, POOL, 16)
 
 
 def test_margins_are_those_of_probabilities():

@@ -177,12 +177,11 @@ class AsksFeatures:
         self,
         process: Process,
         rows: NDArray[Any],
-        candidates: NDArray[np.intp],
         resources: Resources,
         choice: Choice,
     ) -> NDArray[np.intp]:
-        """Return which of the candidates (c,) among rows (r, d) are chosen."""
-        return choose_by_features(process, rows, candidates, resources, choice)
+        """Return which of rows (r, d) are chosen."""
+        return choose_by_features(process, rows, resources, choice)
 
     def with_noise(
         self, process: Process, noise: float, resources: Resources

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from skconvgp._tensors import nothing
-from skconvgp.engine import Placement, compute_at, frozen_bytes, to_numpy, to_tensor
+from skconvgp.engine import Placement, compute_at, frozen_bytes, to_numpy
 from skconvgp.inference import CovarianceUpdate, Pool, posterior_mean
 from skconvgp.processes._facts import Fact
 from skconvgp.processes._problem import Latent
@@ -34,9 +33,9 @@ NO_MATRIX = (
 
 @dataclass(frozen=True)
 class Choice:
-    """How candidates are chosen."""
+    """How samples are chosen."""
 
-    # Returns which candidates are chosen, given their covariances and the posterior.
+    # Returns which samples are chosen, given their covariances and the posterior.
     choose: Callable[[Pool, Latent], Tensor]
     needs_var: bool  # whether variances of the posterior are read
 
@@ -49,76 +48,51 @@ def why_no_matrix(process: Process) -> str:
 def choose_solved(
     process: Process,
     rows: NDArray[Any],
-    candidates: NDArray[Any],
     resources: Resources,
     choice: Choice,
 ) -> NDArray[Any]:
-    """Return which of the candidates are chosen, by a posterior by solves.
+    """Return which of rows (r, d) are chosen, by a posterior by solves."""
+    r, n = len(rows), process.basis.n_samples
+    numbers = r**2 + 3 * n * r + (n + r) ** 2
 
-    `candidates` (c,) are indices of rows (r, d).
-    """
-    r, c, n = len(rows), len(candidates), process.basis.n_samples
-    numbers = r * c + n * (2 * r + c) + (n + c) ** 2
-    model, others = process.model, np.setdiff1d(np.arange(r), candidates)
-    needs_var = choice.needs_var
-
-    def pool_at(run: Run, at: Tensor) -> tuple[Pool, Latent]:
+    def pool_at(run: Run) -> tuple[Pool, Latent]:
         posterior: Any = process.posterior.at(process.basis, run)
         # What an image takes to be compared is computed once for all its covariances.
-        basis, own = process.basis.joined(rows[candidates], run)
-        covariance = own.new_empty((r, c))
-        half, prior = own.new_empty((n, r)), own.new_empty(r)
-        dual = run.tensor(process.dual)
-        mean = own.new_empty((r, dual.shape[1]))
-
-        def put(members: Tensor, values: Tensor, variances: Tensor) -> None:
-            covariance[members] = values[:, n:] / posterior.unit
-            update, _ = posterior.part(values[:, :n], variances)
-            half[:, members] = update.minus
-            mean[members] = posterior_mean(values[:, :n], dual)
-            prior[members] = variances / posterior.unit
-
-        put(at, own, own[:, n:].diagonal())
-        del own
-        start, further = 0, to_tensor(others, at.device)
-        new = NewRows(rows[others])
-        for values, variances in basis.stream(new, run, needs_diag=needs_var):
-            put(further[start : start + len(values)], values, variances)
-            start += len(values)
-        var, clipped = None, 0.0
-        if needs_var:
+        _, own = process.basis.joined(rows, run)
+        variances = own[:, n:].diagonal().clone()
+        covariance = own[:, n:] / posterior.unit
+        update, _ = posterior.part(own[:, :n], variances)
+        half = update.minus
+        mean = posterior_mean(own[:, :n], run.tensor(process.dual))
+        var, prior, clipped = None, None, 0.0
+        if choice.needs_var:
+            prior = variances / posterior.unit
             var, below = CovarianceUpdate(half).variance(prior)
             clipped = float(below)
-        latent = _latent(
-            mean,
-            var,
-            prior if needs_var else None,
-            rounding_facts(process.basis, 0.0, clipped),
-        )
-        covariance.addmm_(half.mT, half[:, at], alpha=-1.0)
-        noise = torch.full_like(covariance[0], model.noise)
-        return Pool(covariance, at, noise + float(posterior.state.jitter)), latent
+        facts = rounding_facts(process.basis, 0.0, clipped)
+        latent = _latent(mean, var, prior, facts)
+        covariance.addmm_(half.mT, half, alpha=-1.0)
+        noise = process.model.noise + float(posterior.state.jitter)
+        return Pool(covariance, torch.full_like(covariance[0], noise)), latent
 
-    return _choose(process, numbers, candidates, resources, pool_at, choice)
+    return _choose(process, numbers, r, resources, pool_at, choice)
 
 
 def choose_by_features(
     process: Process,
     rows: NDArray[Any],
-    candidates: NDArray[Any],
     resources: Resources,
     choice: Choice,
 ) -> NDArray[Any]:
-    """Return which of the candidates are chosen, by a posterior of features.
+    """Return which of rows (r, d) are chosen, by a posterior of features.
 
     What features leave out of the prior variance stays as it is, whatever is observed.
     """
-    r, c = len(rows), len(candidates)
-    posterior: Any = process.posterior
-    numbers = len(posterior.state.factors[0]) * (2 * r + c) + r * c
+    r, posterior = len(rows), cast(Any, process.posterior)
+    numbers = 3 * len(posterior.state.factors[0]) * r + r**2
     model, variance = process.model, posterior.variance
 
-    def pool_at(run: Run, at: Tensor) -> tuple[Pool, Latent]:
+    def pool_at(run: Run) -> tuple[Pool, Latent]:
         own, dual = posterior.at(process.basis, run), run.tensor(process.dual)
         has_own_noise = variance == "fitc"
         needs_diag = has_own_noise or (choice.needs_var and variance != "sor")
@@ -148,9 +122,9 @@ def choose_by_features(
             torch.cat(priors) if priors and variance != "sor" else None,
             rounding_facts(process.basis, excess, 0.0),
         )
-        return Pool(half.mT @ half[:, at], at, noise[at]), latent
+        return Pool(half.mT @ half, noise), latent
 
-    return _choose(process, numbers, candidates, resources, pool_at, choice)
+    return _choose(process, numbers, r, resources, pool_at, choice)
 
 
 def _latent(
@@ -170,20 +144,18 @@ def _latent(
 def _choose(
     process: Process,
     numbers: int,
-    candidates: NDArray[Any],
+    n_samples: int,
     resources: Resources,
-    pool_at: Callable[[Run, Tensor], tuple[Pool, Latent]],
+    pool_at: Callable[[Run], tuple[Pool, Latent]],
     choice: Choice,
 ) -> NDArray[Any]:
-    """Return which of the candidates are chosen, where so many numbers are held."""
+    """Return which samples are chosen, where so many numbers are held."""
     needed = numbers * resources.solve_dtype.itemsize
 
     def chosen_at(placement: Placement) -> NDArray[Any]:
-        user = f"A choice among {len(candidates)} images"
+        user = f"A choice among {n_samples} images"
         run = run_of_fit(0, needed, placement, resources, REMEDY, user)
-        return to_numpy(
-            choice.choose(*pool_at(run, to_tensor(candidates, placement.device)))
-        )
+        return to_numpy(choice.choose(*pool_at(run)))
 
     placement = resources.placement(needed + frozen_bytes(process.state))
     return compute_at(placement, chosen_at)

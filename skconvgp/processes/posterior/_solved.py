@@ -367,12 +367,11 @@ class SolvedLeftOut(AsksSolved):
         self,
         process: Process,
         rows: NDArray[Any],
-        candidates: NDArray[np.intp],
         resources: Resources,
         choice: Choice,
     ) -> NDArray[np.intp]:
-        """Return which of the candidates (c,) among rows (r, d) are chosen."""
-        return choose_solved(process, rows, candidates, resources, choice)
+        """Return which of rows (r, d) are chosen."""
+        return choose_solved(process, rows, resources, choice)
 
     def with_noise(
         self, process: Process, noise: float, resources: Resources
