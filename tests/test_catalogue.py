@@ -29,8 +29,7 @@ WHOLE = """
     garriga-alonso rahaman
 """
 # Figures without rows: the number of those of an entry.
-NOT_MEASURED = {"vanderwilk-cifar10": 1, "vanderwilk-rectangles": 2}
-NOT_MEASURED |= {"meinel-f3.2": 1, "meinel-f3.3": 1, "binkhalid-f4.6": 1}
+NOT_MEASURED = {"vanderwilk-cifar10": 1, "binkhalid-f4.6": 1}
 NO_GPU = ("small", "garriga-alonso")
 FILE = {"part": [{"name": "a", "n": 1, "x": {"y": [2.0, 4.0]}, "s": 3.0}]}
 TOLD = {"what": "x", "reported": 4.0, "rows": "part", "value": "x.y.1", "near": 0.0}
