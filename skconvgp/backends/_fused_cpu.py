@@ -2,12 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from skconvgp._tensors import reals
@@ -35,14 +35,13 @@ MATERN_CODES = {0.5: 1, 1.5: 2, 2.5: 3}  # of nu; 0 is rbf
 TANGENTS_AT_ONCE = 8  # with more derivatives, the maps of a pair leave the cache
 
 
-def _load() -> tuple[Any, str]:
-    try:
-        return import_module("skconvgp.backends._native"), ""
-    except ImportError as error:
-        return None, f"the compiled extension is not installed ({error})"
-
-
-_NATIVE, _MISSING = _load()
+# Without the extension there is no such name, and no function asks for it.
+try:
+    import skconvgp.backends._native as _native
+except ImportError as error:
+    _MISSING = f"the compiled extension is not installed ({error})"
+else:
+    _MISSING = ""
 
 
 def missing_extension() -> str:
@@ -52,7 +51,7 @@ def missing_extension() -> str:
 
 def extension_file() -> Path | None:
     """Return the file of the loaded extension; None without it."""
-    return None if _MISSING else Path(_NATIVE.__file__)
+    return None if _MISSING else Path(_native.__file__)
 
 
 def instruction_set() -> str:
@@ -62,7 +61,7 @@ def instruction_set() -> str:
 
 def instruction_sets() -> list[str]:
     """Return the instruction sets that can be used here, the widest first."""
-    return [] if _MISSING else list(_NATIVE.instruction_sets())
+    return [] if _MISSING else _native.instruction_sets()
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,7 @@ class Extension:
     @property
     def roots(self) -> int:
         """Values of a position in the tables of piecewise linear activations."""
-        return int(_NATIVE.roots(INSTRUCTION_SET))
+        return _native.roots(INSTRUCTION_SET)
 
     @property
     def tangents_at_once(self) -> int:
@@ -104,7 +103,7 @@ class Extension:
         """Return the bytes that a call holds beside its arguments and its result."""
         is_double = image.dtype == torch.float64
         sizes = *_arrays(program), program.n_pixels
-        return int(_NATIVE.workspace_bytes(*sizes, is_double, INSTRUCTION_SET))
+        return _native.workspace_bytes(*sizes, is_double, INSTRUCTION_SET)
 
     def prepare(self, program: Program, images: Tensor) -> tuple[Tensor, Tensor]:
         """Return the tables (n, t) and the variances (n, 1 + p) of images."""
@@ -116,7 +115,7 @@ class Extension:
         tables = torch.from_numpy(np.empty((n_images, n_values), precision))
         n_columns = program.constants.shape[2]
         diag = images.new_empty((n_images, n_columns), dtype=torch.float64)
-        _NATIVE.prepare(*_arrays(program), pixels, tables, diag, INSTRUCTION_SET)
+        _native.prepare(*_arrays(program), pixels, tables, diag, INSTRUCTION_SET)
         return tables, diag
 
     def cross(
@@ -131,13 +130,13 @@ class Extension:
         shape = (len(one[0]), len(two[0]), program.constants.shape[2])
         out = one[0].new_empty(shape, dtype=torch.float64)
         head = *_arrays(program), program.n_pixels
-        _NATIVE.cross(*head, *one, *two, is_upper, out, INSTRUCTION_SET)
+        _native.cross(*head, *one, *two, is_upper, out, INSTRUCTION_SET)
         return out
 
 
 def table_size(program: Program) -> int:
     """Return the number of values in the tables of an image."""
-    return int(_NATIVE.table_size(*_arrays(program), program.n_pixels))
+    return _native.table_size(*_arrays(program), program.n_pixels)
 
 
 def patch_responses(
@@ -164,23 +163,21 @@ def patch_responses(
     factors = factors or (none, none, none)
     code = MATERN_CODES[base.nu] if isinstance(base, matern) else 0
     out = _aligned((*shape, len(flat)))
-    _NATIVE.patch_responses(
-        patches.detach(),
-        *(flat, centre, scale.expand_as(centre).contiguous(), code),
-        *(factor.detach().contiguous() for factor in factors),
-        *(out, INSTRUCTION_SET),
-    )
+    scale = scale.expand_as(centre).contiguous()
+    weights, rows, columns = (factor.detach().contiguous() for factor in factors)
+    head = patches.detach(), flat, centre, scale, code
+    _native.patch_responses(*head, weights, rows, columns, out, INSTRUCTION_SET)
     return out
 
 
 def has_scattering() -> bool:
     """Return whether there is an extension whose instruction set has scattering."""
-    return not _MISSING and bool(_NATIVE.has_scattering(INSTRUCTION_SET))
+    return not _MISSING and _native.has_scattering(INSTRUCTION_SET)
 
 
-def scattering_bank(*tables: object) -> Any:
+def scattering_bank(*tables: Any) -> "_native.ScatteringBank":
     """Return the extension's tables of a scattering transform."""
-    return _NATIVE.ScatteringBank(*tables)
+    return _native.ScatteringBank(*tables)
 
 
 def _aligned(shape: tuple[int, ...]) -> Tensor:
@@ -191,5 +188,7 @@ def _aligned(shape: tuple[int, ...]) -> Tensor:
     return torch.from_numpy(whole[first : first + n].reshape(shape))
 
 
-def _arrays(program: Program) -> tuple[object, ...]:
+def _arrays(
+    program: Program,
+) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64], int]:
     return program.codes, program.constants, program.slopes, program.n_registers

@@ -2,6 +2,8 @@
 
 import pickle
 import re
+import runpy
+import sys
 
 import joblib
 import pytest
@@ -137,13 +139,10 @@ def test_missing_extension_is_the_reason(without_extension):
 
 
 def test_extension_that_does_not_load_says_so(monkeypatch):
-    def refuse(name):
-        raise ImportError(f"no module named {name}")
-
-    monkeypatch.setattr(door, "import_module", refuse)
-    native, missing = door._load()
-    assert native is None
-    assert "compiled extension is not installed (no module named" in missing
+    monkeypatch.setitem(sys.modules, "skconvgp.backends._native", None)
+    missing = runpy.run_path(door.__file__)["_MISSING"]
+    assert "compiled extension is not installed (" in missing
+    assert "skconvgp.backends._native" in missing
 
 
 @needs_extension

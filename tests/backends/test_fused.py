@@ -371,7 +371,7 @@ def test_interpreter_is_free_while_the_extension_computes(call, no_forced_switch
     given = images(count, (1, 28, 28)).float()
     tables, diag = (part.mT.contiguous().numpy() for part in backend.prepare(given))
     pixels = given.reshape(count, -1).numpy()
-    program, native = backend.program, _fused_cpu._NATIVE
+    program, native = backend.program, _fused_cpu._native
     head = (program.codes, program.constants, program.slopes, program.n_registers)
     if call == "prepare":
         tail = (pixels, tables, diag, "")

@@ -90,14 +90,14 @@ class Call:
         return self.codes, self.constants, self.slopes, self.n_registers
 
     def table_size(self):
-        return door._NATIVE.table_size(*self.head, self.n_pixels)
+        return door._native.table_size(*self.head, self.n_pixels)
 
     def prepare(self, name=""):
-        door._NATIVE.prepare(*self.head, self.pixels, self.tables, self.diag, name)
+        door._native.prepare(*self.head, self.pixels, self.tables, self.diag, name)
 
     def cross(self, name=""):
         sides = self.one, self.diag_one, self.two, self.diag_two
-        door._NATIVE.cross(*self.head, self.n_pixels, *sides, False, self.out, name)
+        door._native.cross(*self.head, self.n_pixels, *sides, False, self.out, name)
 
     def find(self, kind):
         """Return the first operation of a kind, to be changed in place."""

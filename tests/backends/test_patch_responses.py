@@ -227,7 +227,7 @@ def test_sizes_that_do_not_fit_are_refused(place, shape, what):
     given += [torch.empty(2, 2, 5, 17), ""]
     given[place] = torch.zeros(shape)
     with pytest.raises(ValueError, match=what):
-        _fused_cpu._NATIVE.patch_responses(*given)
+        _fused_cpu._native.patch_responses(*given)
 
 
 @needs_extension
@@ -236,7 +236,7 @@ def test_a_covariance_that_there_is_not_is_refused(code):
     patches, inducing, *factors = problem()
     head = patches, inducing.flatten(1), torch.zeros(9), torch.ones(9), code
     with pytest.raises(ValueError, match="covariance"):
-        _fused_cpu._NATIVE.patch_responses(
+        _fused_cpu._native.patch_responses(
             *head, *factors, torch.empty(2, 2, 5, 17), ""
         )
 

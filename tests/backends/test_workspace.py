@@ -21,8 +21,8 @@ def sizes(side, is_double=False, name="", kernel=None):
     """Return tables and workspace of a network on images of one channel, bytes."""
     program = lower(kernel or convnet(depth=3, kernel_size=3), (1, side, side))
     head = program.codes, program.constants, program.slopes, program.n_registers
-    n_values = door._NATIVE.table_size(*head, program.n_pixels)
-    workspace = door._NATIVE.workspace_bytes(*head, program.n_pixels, is_double, name)
+    n_values = door._native.table_size(*head, program.n_pixels)
+    workspace = door._native.workspace_bytes(*head, program.n_pixels, is_double, name)
     return n_values * (8 if is_double else 4), workspace
 
 
@@ -94,8 +94,8 @@ def program_of_windows(size, window):
 def test_sizes_whose_products_are_too_large_are_refused(size, window, what):
     head = program_of_windows(size, window)
     for call, more in (
-        (door._NATIVE.table_size, ()),
-        (door._NATIVE.workspace_bytes, (True, "")),
+        (door._native.table_size, ()),
+        (door._native.workspace_bytes, (True, "")),
     ):
         with pytest.raises(ValueError, match=f"malformed program: {what}"):
             call(*head, size, *more)
@@ -110,7 +110,7 @@ def test_a_number_as_large_as_an_int_is_refused(place, what):
     head[0][1, 0] = Kind.CONV
     head[0][1, place] = 2**31 - 1
     with pytest.raises(ValueError, match=f"malformed program: {what}"):
-        door._NATIVE.table_size(*head, 8)
+        door._native.table_size(*head, 8)
 
 
 def test_the_largest_windows_that_are_accepted_are_computed():
@@ -118,10 +118,10 @@ def test_the_largest_windows_that_are_accepted_are_computed():
     head = program_of_windows(size, window)
     pixels = np.random.default_rng(0).random((2, size))
     tables, diag = np.empty((2, size)), np.empty((2, 1))
-    door._NATIVE.prepare(*head, pixels, tables, diag, "")
+    door._native.prepare(*head, pixels, tables, diag, "")
     out = np.empty((2, 2, 1))
     sides = tables, diag, tables, diag
-    door._NATIVE.cross(*head, size, *sides, False, out, "")
+    door._native.cross(*head, size, *sides, False, out, "")
     products = pixels[:, None] * pixels[None]
     at = np.arange(size)
     times = (np.abs(at[:, None] - at) <= window // 2).sum(1)
