@@ -5,6 +5,7 @@ import re
 import runpy
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from importlib.metadata import version as installed_version
 from pathlib import Path
 
@@ -15,6 +16,8 @@ FOLDER = Path(__file__).parent
 sys.path[:0] = [str(FOLDER), str(FOLDER / "figures")]
 
 from api_methods import methods_of_estimators  # noqa: E402
+from inventories import PROJECTS  # noqa: E402
+from site_files import theme_options  # noqa: E402
 
 from skconvgp._addresses import DOCS_URL, PROJECT_URL  # noqa: E402
 
@@ -26,8 +29,9 @@ version = release = installed_version("skconvgp")
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.extlinks",
+    "sphinx.ext.intersphinx",
     "mathml",
+    "papers",
     "numpydoc",
     "site_files",
     "sphinx_copybutton",
@@ -40,19 +44,19 @@ default_role = "code"
 math_number_all = False
 math_eqref_format = "({number})"
 
-extlinks = {
-    "arxiv": ("https://arxiv.org/abs/%s", "arXiv:%s"),
-    "doi": ("https://doi.org/%s", "doi:%s"),
+# `inventories.py` writes these files, so that a build needs no network.
+intersphinx_mapping = {
+    name: (address, f"inventories/{name}.txt")
+    for name, (_, address) in PROJECTS.items()
 }
+nitpicky = True
+# Attributes stand on the page of their class.
+nitpick_ignore_regex = [("py:obj", r"\w+_")]
 
-# Links into other projects are looked up on the network, hence only on request.
-if os.environ.get("SKCONVGP_DOCS_INTERSPHINX"):
-    extensions.append("sphinx.ext.intersphinx")
-    intersphinx_mapping = {
-        "python": ("https://docs.python.org/3", None),
-        "numpy": ("https://numpy.org/doc/stable", None),
-        "sklearn": ("https://scikit-learn.org/stable", None),
-    }
+# `make linkcheck` asks other sites; some anchors are made by their scripts.
+linkcheck_anchors = False
+linkcheck_timeout = 30
+linkcheck_retries = 3
 
 autosummary_generate = True
 autosummary_context = {"methods_of_estimators": methods_of_estimators()}
@@ -101,6 +105,7 @@ html_additional_pages = {"404": "404.html"}
 html_context = {"home": f"{DOCS_URL}/" if DOCS_URL else "index.html"}
 html_title = f"skconvgp {version}"
 html_show_sourcelink = False
+html_domain_indices = False
 html_show_copyright = False
 html_baseurl = f"{DOCS_URL}/" if DOCS_URL else ""
 html_theme_options = {
@@ -109,6 +114,7 @@ html_theme_options = {
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": [],
     "footer_end": [],
+    **theme_options(version, html_baseurl),
 }
 if PROJECT_URL:
     link = {"name": "Source", "url": PROJECT_URL, "icon": "fa-solid fa-code"}
@@ -167,58 +173,51 @@ def include_markdown(_app, path, _docname, content):
         content[0] = to_restructuredtext(content[0])
 
 
+# Modules of docs/figures, and one beside this file, that write what pages include.
+FIGURES = (
+    "accuracy_seconds",
+    "cache",
+    "five_marks",
+    "floors",
+    "query_curves",
+    "roofline",
+    "warp",
+)
+TABLES = (
+    "benchmarks_page",
+    "calibration_table",
+    "cite",
+    "codes_table",
+    "completion_table",
+    "features_table",
+    "flow_tables_table",
+    "flows_table",
+    "gpu_table",
+    "image_regression_table",
+    "image_seconds_table",
+    "neighbors_table",
+    "networks_table",
+    "papers",
+    "pooling_table",
+    "questions_table",
+    "robustness_table",
+    "small_data_table",
+    "sources_page",
+    "speed_table",
+    "strange_table",
+    "threads_table",
+)
+
+
 def write_figures(_app):
     """Draw the figures; what needs a benchmark says so where it was not run."""
-    import accuracy_seconds
-    import benchmarks_page
-    import cache
-    import calibration_table
-    import cite
-    import codes_table
-    import completion_table
-    import features_table
-    import five_marks
-    import floors
-    import flow_tables_table
-    import flows_table
-    import gpu_table
-    import image_regression_table
-    import image_seconds_table
-    import neighbors_table
-    import networks_table
-    import pooling_table
-    import query_curves
-    import questions_table
-    import robustness_table
-    import roofline
-    import small_data_table
-    import sources_page
-    import speed_table
-    import strange_table
-    import threads_table
-    import warp
-
     target = FOLDER / "_generated"
     target.mkdir(exist_ok=True)
-    figures = [
-        accuracy_seconds,
-        cache,
-        five_marks,
-        floors,
-        query_curves,
-        roofline,
-        warp,
-    ]
-    for figure in figures:
+    for name in FIGURES:
         with mpl.rc_context():
-            figure.main(target / f"{figure.__name__}.svg")
-    tables = [speed_table, gpu_table, completion_table, flows_table]
-    tables += [calibration_table, features_table, pooling_table, robustness_table]
-    tables += [small_data_table, codes_table, neighbors_table, networks_table]
-    tables += [strange_table, image_regression_table, image_seconds_table, sources_page]
-    tables += [questions_table, threads_table, benchmarks_page, cite, flow_tables_table]
-    for table in tables:
-        table.main(target / f"{table.__name__}.rst.inc")
+            import_module(name).main(target / f"{name}.svg")
+    for name in TABLES:
+        import_module(name).main(target / f"{name}.rst.inc")
 
 
 def setup(app):

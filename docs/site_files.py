@@ -1,10 +1,11 @@
-"""What sites have beside their pages: descriptions, llms.txt, a sitemap, a gallery.
+"""What sites have beside their pages: descriptions, llms.txt, a sitemap, versions.
 
 Search engines, programs that answer questions, and messages with a link read them.
 Addresses are stated only if there are any. The gallery has the sections and the order
 of examples/index.rst.
 """
 
+import json
 import re
 from html import escape
 from pathlib import Path
@@ -14,6 +15,7 @@ FOLDER = Path(__file__).parent
 GALLERY = FOLDER.parent / "examples" / "index.rst"
 INDICES = ("user_guide/index", "reference", "project")
 PICTURE = "_static/five_marks.png"
+VERSIONS = "_static/versions.json"
 LONGEST = 160  # characters of a description
 ABOUT = (
     "Gaussian processes for images, as scikit-learn estimators: probabilities that can "
@@ -58,6 +60,32 @@ def sitemap_text(pages: list[str], address: str) -> str:
     schema = "http://www.sitemaps.org/schemas/sitemap/0.9"
     head = f'<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="{schema}">\n'
     return f"{head}{urls}</urlset>\n"
+
+
+def versions_text(changelog: str, address: str) -> str:
+    """Return what the menu of versions reads: the versions of a changelog.
+
+    The newest one is at the address, and each older one in a folder of its name.
+    """
+    found = re.findall(r"^## (\d+\.\d+\.\d+)", changelog, flags=re.M)
+    return json.dumps(
+        [
+            {"version": version, "url": f"{address}{version}/" if place else address}
+            for place, version in enumerate(found)
+        ],
+        indent=1,
+    )
+
+
+def theme_options(version: str, address: str) -> dict[str, Any]:
+    """Return the theme's options for a menu of versions, none without an address."""
+    if not address:
+        return {}
+    return {
+        "switcher": {"json_url": f"{address}{VERSIONS}", "version_match": version},
+        "check_switcher": False,  # it would ask the network
+        "navbar_end": ["version-switcher", "theme-switcher", "navbar-icon-links"],
+    }
 
 
 def description_of(doctree: Any) -> str:
@@ -122,6 +150,9 @@ def write_files(app, exception):
         address, target = app.config.html_baseurl, Path(app.outdir)
         (target / "llms.txt").write_text(llms_text(address), encoding="utf-8")
         if address:
+            changelog = (FOLDER.parent / "CHANGELOG.md").read_text(encoding="utf-8")
+            versions = versions_text(changelog, address)
+            (target / VERSIONS).write_text(versions, encoding="utf-8")
             text = sitemap_text(list(app.env.found_docs), address)
             (target / "sitemap.xml").write_text(text, encoding="utf-8")
 

@@ -1,6 +1,7 @@
 """What the site has beside its pages, and that each page is listed with a sentence."""
 
 import importlib
+import json
 import re
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -74,6 +75,25 @@ def test_a_sitemap_has_all_pages(site_files):
     root = ET.fromstring(site_files.sitemap_text(["a", "b/c&d"], SITE))
     found = [one.text for one in root.iter() if one.tag.endswith("loc")]
     assert found == [f"{SITE}a.html", f"{SITE}b/c&d.html"]
+
+
+def test_the_menu_of_versions_has_the_newest_at_the_address(site_files):
+    text = site_files.versions_text("## 0.2.0 (unreleased)\n\n## 0.1.0\n", SITE)
+    assert json.loads(text) == [
+        {"version": "0.2.0", "url": SITE},
+        {"version": "0.1.0", "url": f"{SITE}0.1.0/"},
+    ]
+    changelog = (DOCS.parent / "CHANGELOG.md").read_text(encoding="utf-8")
+    newest = json.loads(site_files.versions_text(changelog, SITE))[0]
+    assert newest["version"] == skconvgp.__version__
+
+
+def test_without_an_address_there_is_no_menu_of_versions(site_files):
+    assert site_files.theme_options("0.1.0", "") == {}
+    options = site_files.theme_options("0.1.0", SITE)
+    assert options["switcher"]["version_match"] == "0.1.0"
+    assert options["switcher"]["json_url"] == f"{SITE}{site_files.VERSIONS}"
+    assert "version-switcher" in options["navbar_end"]
 
 
 def test_tags_state_no_address_without_one(site_files):

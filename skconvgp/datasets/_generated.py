@@ -194,7 +194,8 @@ def make_rectangles(
     ----------
     Larochelle, Erhan, Courville, Bergstra and Bengio, "An empirical evaluation of deep
     architectures on problems with many factors of variation", 2007; van der Wilk,
-    Rasmussen and Hensman, 2017, section 4.1, with 1200 images for training.
+    Rasmussen and Hensman, "Convolutional Gaussian processes", 2017, section 4.1, with
+    1200 images for training.
 
     Examples
     --------

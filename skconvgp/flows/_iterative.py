@@ -34,7 +34,9 @@ class IterativeEvidence:
 
     References
     ----------
-    Gardner et al., 2018, section 4; Wang et al., 2019.
+    Gardner et al., "GPyTorch: blackbox matrix-matrix Gaussian process inference with
+    GPU acceleration", 2018, section 4; Wang et al., "Exact Gaussian processes on a
+    million data points", 2019.
     """
 
     solver: IterativeSolver[Any]

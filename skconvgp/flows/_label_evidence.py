@@ -28,7 +28,8 @@ class LabelEvidence:
 
     References
     ----------
-    Rasmussen and Williams, 2006, section 5.5.1.
+    Rasmussen and Williams, "Gaussian processes for machine learning", 2006, section
+    5.5.1.
     """
 
     model: LinkModel  # the likelihood, with the labels of all samples

@@ -78,7 +78,8 @@ class Rho(Part):
     ----------
     Owhadi and Yoo, "Kernel flows: from learning kernels from data into the abyss",
     2019, section 2; Bin Khalid, 2022, chapter 3 and, for "algorithm4", chapter 5;
-    Rasmussen and Williams, 2006, equations 5.8 and 5.10 to 5.12.
+    Rasmussen and Williams, "Gaussian processes for machine learning", 2006, equations
+    5.8 and 5.10 to 5.12.
 
     Examples
     --------
@@ -188,7 +189,8 @@ def rho_path(gram: Tensor, targets: Tensor, noise_variance: float = 1e-4) -> Ten
 
     References
     ----------
-    Owhadi and Yoo, 2019, section 2.
+    Owhadi and Yoo, "Kernel flows: from learning kernels from data into the abyss",
+    2019, section 2.
 
     Examples
     --------

@@ -280,7 +280,7 @@ class Tanh(_Saturating):
     ----------
     Williams, "Computing with infinite networks", 1997, equation 11. Monahan and
     Stefanski, "Normal scale mixture approximations to the logistic distribution with
-    applications", in "Handbook of the logistic distribution", 1992.
+    applications", in the Handbook of the logistic distribution, 1992.
 
     Examples
     --------

@@ -54,7 +54,8 @@ class Laplace(Part):
     References
     ----------
     Williams and Barber, "Bayesian classification with Gaussian processes", 1998;
-    Rasmussen and Williams, 2006, algorithms 3.1 to 3.4.
+    Rasmussen and Williams, "Gaussian processes for machine learning", 2006, algorithms
+    3.1 to 3.4.
 
     Examples
     --------

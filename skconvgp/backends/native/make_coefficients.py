@@ -62,10 +62,10 @@ coefficients in exact arithmetic, measured on a finer grid than the fit, and rou
 
 References
 ----------
-.. [1] Y. Cho and L. K. Saul, "Kernel methods for deep learning", Advances in Neural
+.. [1] Cho and Saul, "Kernel methods for deep learning", Advances in Neural
    Information Processing Systems 22, 2009.
-.. [2] M. J. D. Powell, "Approximation theory and methods", chapter 8, Cambridge
-   University Press, 1981.
+.. [2] Powell, "Approximation theory and methods", Cambridge University Press, 1981,
+   chapter 8.
 """
 
 import math
