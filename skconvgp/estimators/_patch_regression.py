@@ -47,7 +47,7 @@ class PatchGPRegressor(GPRegressor):
     kernel : None or Kernel, default=None
         Covariance function: a PatchKernel, or a sum of PatchKernels and kernels of
         whole images, each of which may be multiplied by a number and averaged over
-        flips (:class:`~skconvgp.kernels.FlipAverage`). None is
+        flips or other maps (:class:`~skconvgp.kernels.OrbitAverage`). None is
         ``PatchKernel()``, whose response to a patch changes slowly with its position.
     n_inducing : "auto", int or list, default="auto"
         Number of inducing patches, or of inducing images of a kernel of whole images.

@@ -27,6 +27,7 @@ from skconvgp.flows._kernel_search import NOISE_START
 from skconvgp.flows._patch_landscape import PatchLandscape
 from skconvgp.flows._patch_task import PatchTask, TermStart
 from skconvgp.kernels import Kernel
+from skconvgp.kernels._orbit_maps import n_versions
 from skconvgp.processes import (
     Inducing,
     KernelBasis,
@@ -182,7 +183,8 @@ def _images_at_once(inducing: Inducing, run: Run) -> int:
     for term in inducing.terms:
         grid, base = term.kernel.grid(term.image_shape), term.kernel.base_kernel
         of_a_patch = len(term.patches) * base.n_positions((grid.channels, *grid.size))
-        responses += (1 + term.is_averaged) * grid.n_patches * of_a_patch
+        n_views = n_versions(term.maps, term.image_shape)
+        responses += n_views * grid.n_patches * of_a_patch
     an_image = GRAPH_COPIES * responses * torch.float64.itemsize
     share = run.config.memory_budget // run.config.n_workers
     if share < an_image:

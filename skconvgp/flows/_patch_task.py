@@ -19,7 +19,7 @@ from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.backends import Responses
 from skconvgp.flows._landscape import NOISE_LABEL
 from skconvgp.kernels import Kernel, PatchKernel
-from skconvgp.kernels._flips import flip
+from skconvgp.kernels._orbit_maps import FLIPS, versions_of
 from skconvgp.processes import Term, terms_of
 from skconvgp.processes.basis._patch_features import (
     Whitening,
@@ -179,7 +179,7 @@ def _weight_index(term: Term, image_shape: ImageShape) -> Tensor:
     if not (isinstance(kernel, PatchKernel) and kernel.learns_weights):
         return int_range(0)
     index = int_range(kernel.n_weights(image_shape))
-    if term.is_averaged:
+    if isinstance(term.maps, str) and term.maps == FLIPS:
         maps = index.reshape(-1, *kernel.grid(image_shape).shape)
         index = torch.minimum(maps, maps.flip(-1)).flatten()
     parameters: Tensor = torch.unique(index, return_inverse=True)[1]
@@ -197,7 +197,7 @@ def _tile(
     ):
         kernel = term.of_patches(shape)
         responses = Responses(kernel.base_kernel, patches, "torch")
-        versions = (images, flip(images)) if term.is_averaged else (images,)
+        versions = versions_of(images, term.maps)
         features = whitened_features(kernel, responses, given, *versions)
         found.append(features * term.factor**0.5)
     return torch.cat(found, 1)

@@ -13,7 +13,17 @@ from skconvgp._settings import is_int, one_of, shown
 from skconvgp._tensors import integers
 from skconvgp._typing import ImageShape
 
-__all__ = ["FLIPS", "GROUPS", "TURNS", "flip", "require_maps", "versions_of"]
+__all__ = [
+    "FLIPS",
+    "GROUPS",
+    "TURNS",
+    "flip",
+    "has_inverse",
+    "n_versions",
+    "require_maps",
+    "returned",
+    "versions_of",
+]
 
 FLIPS, QUARTER_TURNS, SYMMETRIES = GROUPS = "flips", "quarter_turns", "symmetries"
 TURNS = (QUARTER_TURNS, SYMMETRIES)
@@ -26,7 +36,9 @@ def flip(images: Tensor) -> Tensor:
 
 
 def versions_of(images: Tensor, maps: Any) -> list[Tensor]:
-    """Return images (n, c, h, w), and then what each map makes of them."""
+    """Return images (n, c, h, w), and what each map makes of them."""
+    if maps is None:
+        return [images]
     if isinstance(maps, str):
         turns = [images]
         if maps in TURNS:
@@ -35,6 +47,27 @@ def versions_of(images: Tensor, maps: Any) -> list[Tensor]:
     if isinstance(maps, Augmentation):
         return [images, *maps.versions(images)]
     return [images, *(_mapped(images, one) for one in maps)]
+
+
+def n_versions(maps: Any, shape: ImageShape) -> int:
+    """Return how many versions there are of an image (c, h, w)."""
+    image = torch.zeros((1, *shape), dtype=torch.float32, device="cpu")
+    return len(versions_of(image, maps))
+
+
+def has_inverse(maps: Any) -> bool:
+    """Return whether it is known where the pixels of versions come from."""
+    return maps is None or isinstance(maps, str)
+
+
+def returned(values: list[Tensor], maps: Any) -> list[Tensor]:
+    """Return maps (n, h, w) of all versions as maps of the images themselves."""
+    n_turns = 4 if maps in TURNS else 1
+    found = []
+    for i, value in enumerate(values):
+        upright = flip(value) if i >= n_turns else value
+        found.append(torch.rot90(upright, -(i % n_turns), (-2, -1)))
+    return found
 
 
 def require_maps(maps: Any, shape: ImageShape) -> None:

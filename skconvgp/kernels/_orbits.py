@@ -13,12 +13,14 @@ import torch
 from torch import Tensor
 
 from skconvgp._typing import ImageShape, Prepared
+from skconvgp.kernels._activations import Identity
 from skconvgp.kernels._base import Kernel, require_kernels, split
 from skconvgp.kernels._capabilities import is_mirrored, is_turn_invariant
 from skconvgp.kernels._keys import by_settings
 from skconvgp.kernels._orbit_maps import (
     FLIPS,
     TURNS,
+    n_versions,
     require_maps,
     versions_of,
 )
@@ -26,7 +28,15 @@ from skconvgp.kernels._patch_maps import PatchWhitening
 from skconvgp.kernels._patches import PatchKernel
 from skconvgp.kernels._prepared import take
 
-__all__ = ["Average", "OrbitAverage", "Terms", "mean_cross", "of_versions", "terms_in"]
+__all__ = [
+    "Average",
+    "OrbitAverage",
+    "Terms",
+    "mean_cross",
+    "of_versions",
+    "same_maps",
+    "terms_in",
+]
 
 
 class Average(Kernel):
@@ -58,9 +68,8 @@ class Average(Kernel):
 
     def n_terms(self, image_shape: ImageShape) -> int:
         """Return how many evaluations of the kernel a pair takes."""
-        image = torch.zeros((1, *image_shape), dtype=torch.float32, device="cpu")
-        n_versions = len(versions_of(image, self.maps))
-        return n_versions if self.is_one_sum(image_shape) else n_versions**2
+        count = n_versions(self.maps, image_shape)
+        return count if self.is_one_sum(image_shape) else count**2
 
     def n_positions(self, image_shape: ImageShape) -> int:
         """Return the positions of the map of one pair of the averaged kernel."""
@@ -184,6 +193,11 @@ class OrbitAverage(Average):
     def _is_of_flips(self) -> bool:
         """Whether an orbit has the flip of each of its images."""
         return isinstance(self.maps, str) and self.maps != "quarter_turns"
+
+
+def same_maps(one: Any, two: Any) -> bool:
+    """Return whether orbits are those of the same maps."""
+    return OrbitAverage(Identity(), one) == OrbitAverage(Identity(), two)
 
 
 class Terms(NamedTuple):

@@ -14,7 +14,7 @@ from skconvgp.estimators.settings._compute import Compute
 from skconvgp.flows import LBFGS, Step
 from skconvgp.flows._patch_landscape import PatchLandscape
 from skconvgp.flows._patch_task import PatchTask, TermStart, features_of
-from skconvgp.kernels import FlipAverage, PatchKernel, matern, rbf
+from skconvgp.kernels import FlipAverage, OrbitAverage, PatchKernel, matern, rbf
 from skconvgp.processes import terms_of
 from tests.helpers.estimators import digits
 from tests.helpers.memory import needs_peak, peaks
@@ -131,6 +131,7 @@ KERNELS = {
     "sum": SUM,
     "flips": FlipAverage(kernel_of(SPECS["location"], learns_weights=True)),
     "flips of a sum": 2.0 * FlipAverage(SUM) + 0.5 * kernel_of(learns_weights=True),
+    "turns": OrbitAverage(SUM, "quarter_turns"),
 }
 
 
@@ -139,6 +140,7 @@ KERNELS = {
     [
         ("sum", "loo", True),
         ("flips", "loo", True),
+        ("turns", "loo", True),
         ("flips of a sum", "evidence", True),
         ("flips of a sum", "loo", False),
         ("flips of a sum", "elbo", True),

@@ -14,8 +14,8 @@ from skconvgp._typing import ImageShape
 from skconvgp.engine import require_memory, slices, to_numpy
 from skconvgp.exceptions import NotFiniteError
 from skconvgp.kernels import PatchKernel
-from skconvgp.kernels._flips import flip
 from skconvgp.kernels._from_data import digests
+from skconvgp.kernels._orbit_maps import n_versions, versions_of
 from skconvgp.linalg import cluster_means
 
 KMEANS = "kmeans"
@@ -48,7 +48,7 @@ def choose_patches(
     n_patches: int,
     generator: Generator,
     *,
-    is_averaged: bool = False,
+    maps: Any = None,
 ) -> Tensor:
     """Return inducing patches (m, c', ph, pw), as the base kernel sees them.
 
@@ -65,8 +65,8 @@ def choose_patches(
         for given patches.
     generator : torch.Generator
         Source of randomness.
-    is_averaged : bool, default=False
-        Whether patches of flipped images are wanted, too.
+    maps : str, object, list or None, default=None
+        Maps of images, of whose results patches are wanted, too.
     """
     channels, height, width = images.shape[1:]
     if isinstance(how, Tensor):
@@ -77,10 +77,11 @@ def choose_patches(
     grid = kernel.grid((channels, height, width))
     shape = (grid.channels, *grid.size)
     if how == "unique":
-        return _different(kernel, images, is_averaged).reshape(-1, *shape)
-    n_patches = min(n_patches, len(images) * grid.n_patches * (2 if is_averaged else 1))
+        return _different(kernel, images, maps).reshape(-1, *shape)
+    n_views = n_versions(maps, (channels, height, width))
+    n_patches = min(n_patches, len(images) * grid.n_patches * n_views)
     n_sampled = max(SAMPLED_PATCHES, n_patches)
-    drawn = _sampled(kernel, images, n_sampled, n_patches, generator, is_averaged)
+    drawn = _sampled(kernel, images, n_sampled, n_patches, generator, maps)
     n_drawn, device = len(drawn), drawn.device
     different, counts = _distinct(drawn)
     del drawn
@@ -164,15 +165,16 @@ def _sampled(
     n_sampled: int,
     n_patches: int,
     generator: Generator,
-    is_averaged: bool,
+    maps: Any,
 ) -> Tensor:
     """Return patches (m, d) of images drawn at random, twice as many as asked for.
 
-    For an average over flips, they are drawn from the images and their flips.
+    For an average they are drawn from the images and all that maps make of them.
     """
-    of_an_image = kernel.grid(cast(ImageShape, images.shape[1:])).n_patches
+    image_shape = cast(ImageShape, tuple(images.shape[1:]))
+    of_an_image = kernel.grid(image_shape).n_patches
     n_images = max(SAMPLED_IMAGES, FEWEST_OF_A_CENTRE * n_patches // of_an_image)
-    n_views = 2 if is_averaged else 1
+    n_views = n_versions(maps, image_shape)
     order = permutation(n_views * len(images), generator)[:n_images]
     n_each = -(-2 * n_sampled // len(order))
     drawn = []
@@ -181,27 +183,26 @@ def _sampled(
         keys = uniforms((len(order[part]), of_an_image), generator, torch.float32)
         spots.append(keys.argsort(1)[:, :n_each])
     where, order = torch.cat(spots).to(images.device), order.to(images.device)
-    is_flipped = (order >= len(images))[:, None, None, None]
+    view = (order // len(images))[:, None, None, None]
     for part in parts:
-        given = images[order[part] % len(images)].to(torch.float64)
-        if is_averaged:
-            given = torch.where(is_flipped[part], flip(given), given)
+        plain = images[order[part] % len(images)].to(torch.float64)
+        given = plain
+        for i, version in enumerate(versions_of(plain, maps)):
+            given = torch.where(view[part] == i, version, given)
         patches = kernel.drawn_patches(given, where[part])
         drawn.append(patches.flatten(0, 1).flatten(1))
     return torch.cat(drawn)
 
 
-def _different(kernel: PatchKernel, images: Tensor, is_averaged: bool) -> Tensor:
-    """Return all different patches (m, d) of images and, for an average, of flips.
+def _different(kernel: PatchKernel, images: Tensor, maps: Any) -> Tensor:
+    """Return all different patches (m, d) of images and what maps make of them.
 
     A matrix of them is needed later: they are refused as soon as it is too large.
     """
     found: Tensor | None = None
     device, remedy = images.device, "use inducing='kmeans' or fewer images."
     for part in slices(len(images), IMAGES_AT_ONCE):
-        given = images[part].to(torch.float64)
-        if is_averaged:
-            given = torch.cat([given, flip(given)])
+        given = torch.cat(versions_of(images[part].to(torch.float64), maps))
         patches = kernel.normalized_patches(given)
         patches = patches.flatten(0, 2).flatten(1)
         known = patches if found is None else torch.cat([found, patches])

@@ -148,8 +148,8 @@ class FoldedPatches:
     @property
     def has_places(self) -> bool:
         """Whether means are sums over several positions, which pixels belong to."""
-        numbers = [term.inducing.n_positions for term in self.terms]
-        return cell_of(self.view) > 0 and min(numbers) > 1
+        are_known = all(term.inducing.has_places for term in self.terms)
+        return cell_of(self.view) > 0 and are_known
 
     def means(self, sight: Sight, run: Run) -> Tensor:
         """Return the means (b, k) of new images."""

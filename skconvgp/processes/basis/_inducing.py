@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Protocol, Self, cast
 
 import numpy as np
@@ -17,9 +18,9 @@ from skconvgp._resident import once
 from skconvgp._typing import FloatArray, ImageShape, Scalar
 from skconvgp.backends import Responses, ResponsesChoice, choose_responses
 from skconvgp.engine import held, slices, to_numpy, to_tensor
-from skconvgp.kernels import PatchKernel
+from skconvgp.kernels import OrbitAverage, PatchKernel
 from skconvgp.kernels._checks import plain_value
-from skconvgp.kernels._flips import flip
+from skconvgp.kernels._orbit_maps import has_inverse, n_versions, versions_of
 from skconvgp.linalg import triangular_root
 from skconvgp.processes.basis._patch_features import (
     Whitening,
@@ -96,7 +97,7 @@ class InducingSet:
     lift: FloatArray
     factor: float = 1.0  # the kernel is multiplied by it
     unit: float = 1.0  # features are divided by its square root
-    is_averaged: bool = False  # whether the kernel is averaged over flips of the images
+    maps: Any = None  # of the images, over which the kernel is averaged; None for none
 
     @classmethod
     def of(
@@ -107,7 +108,7 @@ class InducingSet:
         n_locations: tuple[int, int],
         factor: float = 1.0,
         *,
-        is_averaged: bool = False,
+        maps: Any = None,
     ) -> Self:
         """Return the set of patches (m, c', ph, pw) at a grid of places."""
         exact = patches.to("cpu", torch.float64)  # matrices are small
@@ -122,7 +123,7 @@ class InducingSet:
             to_numpy(factors.columns),
             to_numpy(triangular_root(factors.lift)),
             factor,
-            is_averaged=is_averaged,
+            maps=maps,
         )
 
     @property
@@ -143,10 +144,15 @@ class InducingSet:
         return math.prod(self.kernel.grid(self.image_shape).shape)
 
     @property
+    def has_places(self) -> bool:
+        """Whether means are sums over several positions, which pixels belong to."""
+        return self.n_positions > 1 and has_inverse(self.maps)
+
+    @property
     def n_numbers(self) -> tuple[int, int]:
         """How many numbers are held at once: for each image, and for all of them."""
         grid = self.kernel.grid(self.image_shape)
-        views = 2 if self.is_averaged else 1  # the image and its flip
+        views = n_versions(self.maps, self.image_shape)
         of_patches = grid.n_patches * math.prod(self.patches.shape[1:])
         return views * of_patches, grid.n_positions**2
 
@@ -196,28 +202,31 @@ class InducingSet:
         )
         inducing = held(self.patches, device, images.dtype)
         responses = Responses(self.kernel.base_kernel, inducing, backend)
-        if self.is_averaged:
-            versions = (*versions, *map(flip, versions))
-        return mean_pooled(self.kernel, responses, factors, *versions)
+        of_each = (versions_of(images, self.maps) for images in versions)
+        return mean_pooled(self.kernel, responses, factors, *chain(*of_each))
 
     def shares_responses(self, other: InducingSet) -> bool:
         """Return whether another set has the same patches and the same base kernel."""
         one, two = (
-            each.kernel.replace(location_lengthscale=None) for each in (self, other)
+            OrbitAverage(each.kernel.replace(location_lengthscale=None), each.maps)
+            for each in (self, other)
         )
-        are_alike = one == two and self.is_averaged == other.is_averaged
         is_same_shape = self.image_shape == other.image_shape
         same = is_same_shape and np.array_equal(self.patches, other.patches)
-        return are_alike and same
+        return same and one == two
 
     def variances(self, images: Tensor, backend: str) -> Tensor:
         """Return prior variances (n,) of images (n, c, h, w), for a unit of 1."""
-        patches, _ = patches_of(self.kernel, images)
-        variances = self._covariances(images, patches, patches, backend)
-        if not self.is_averaged:
-            return variances
-        flipped, _ = patches_of(self.kernel, flip(images))
-        return (variances + self._covariances(images, patches, flipped, backend)) / 2
+        versions = versions_of(images, self.maps)
+        patches = [patches_of(self.kernel, one)[0] for one in versions]
+        average = OrbitAverage(self.kernel, self.maps)
+        n_first = 1 if average.is_one_sum(self.image_shape) else len(versions)
+        terms = [
+            self._covariances(images, one, two, backend)
+            for one in patches[:n_first]
+            for two in patches
+        ]
+        return torch.stack(terms).mean(0)
 
     def _covariances(
         self, images: Tensor, patches: Tensor, others: Tensor, backend: str

@@ -17,8 +17,16 @@ from torch import Generator, Tensor
 from skconvgp._typing import ImageShape, Scalar
 from skconvgp.backends import ResponsesChoice
 from skconvgp.engine import free_memory, gibibytes, require_memory
-from skconvgp.kernels import FlipAverage, Kernel, PatchKernel, Scale, Sum
+from skconvgp.kernels import (
+    FlipAverage,
+    Kernel,
+    OrbitAverage,
+    PatchKernel,
+    Scale,
+    Sum,
+)
 from skconvgp.kernels._checks import plain_value
+from skconvgp.kernels._orbits import same_maps
 from skconvgp.kernels._patches import COLOR_CHANNELS
 from skconvgp.processes.basis._chosen_patches import (
     DRAWN,
@@ -49,14 +57,14 @@ class Term(NamedTuple):
     factor : float or Tensor
         The factor; a tensor if it is differentiated.
     kernel : Kernel
-        Neither a sum, nor scaled, nor an average over flips.
-    is_averaged : bool
-        Whether it is averaged over flips of the images.
+        Neither a sum, nor scaled, nor an average over orbits.
+    maps : str, object, list or None
+        Maps of the images over which it is averaged; None for none.
     """
 
     factor: Scalar
     kernel: Kernel
-    is_averaged: bool
+    maps: Any
 
     def of_patches(self, image_shape: ImageShape) -> PatchKernel:
         """Return the kernel; a kernel of whole images sees them as their only patch."""
@@ -153,18 +161,23 @@ class InducingSum:
 
 
 def terms_of(
-    kernel: Kernel, factor: Scalar = 1.0, *, is_averaged: bool = False
+    kernel: Kernel, factor: Scalar = 1.0, *, maps: Any = None
 ) -> tuple[Term, ...]:
     """Return the terms of a kernel, also of nested sums."""
-    if isinstance(kernel, FlipAverage):
-        return terms_of(kernel.kernel, factor, is_averaged=True)
+    if isinstance(kernel, FlipAverage | OrbitAverage):
+        if maps is not None and not same_maps(maps, kernel.maps):
+            raise ValueError(
+                f"{kernel!r} stands within another average: the estimators of patches "
+                "take one over all maps."
+            )
+        return terms_of(kernel.kernel, factor, maps=kernel.maps)
     if isinstance(kernel, Scale):
         factor = factor * kernel.factor
-        return terms_of(kernel.kernel, factor, is_averaged=is_averaged)
+        return terms_of(kernel.kernel, factor, maps=maps)
     if isinstance(kernel, Sum):
-        terms = (terms_of(p, factor, is_averaged=is_averaged) for p in kernel.parts)
+        terms = (terms_of(p, factor, maps=maps) for p in kernel.parts)
         return tuple(chain.from_iterable(terms))
-    return (Term(factor, kernel, is_averaged),)
+    return (Term(factor, kernel, maps),)
 
 
 def usual_patches(n_images: int, channels: int) -> int:
@@ -278,12 +291,12 @@ def choose_inducing(
             choice.inducing,
             wanted,
             generator,
-            is_averaged=term.is_averaged,
+            maps=term.maps,
         )
         needed = GRAM_COPIES * len(patches) ** 2 * torch.float64.itemsize
         what = f"A matrix of {len(patches)} inducing patches"
         require_memory(needed, HOST, what, "lower `n_inducing`.")
         places = place_locations(kernel, shape, choice.n_locations)
         args = kernel, shape, patches, places, plain_value(term.factor)
-        sets.append(InducingSet.of(*args, is_averaged=term.is_averaged))
+        sets.append(InducingSet.of(*args, maps=term.maps))
     return sets[0] if len(sets) == 1 else InducingSum(tuple(sets))

@@ -20,6 +20,7 @@ from skconvgp._typing import FloatArray
 from skconvgp.backends import Responses
 from skconvgp.engine import Placement, compute_at, slices, to_numpy, to_tensor
 from skconvgp.kernels._flips import flip
+from skconvgp.kernels._orbit_maps import returned, versions_of
 from skconvgp.processes._run import Resources, Run
 from skconvgp.processes.basis._folded import HELD, FoldedBasis, FoldedPatches
 from skconvgp.processes.basis._inducing import InducingSet
@@ -99,14 +100,12 @@ def _of_term(
     folded = np.ascontiguousarray(weights)
     factors = to_tensor(folded, images.device, torch.float64).reshape(-1, *shape)
     found: list[Tensor] = []
-    versions = [images, flip(images)][: 1 + inducing.is_averaged]
-    for version in versions:
+    for version in versions_of(images, inducing.maps):
         by_patch = torch.stack(
             list(_by_patch(inducing, factors, version, backend))
         ).sum(0)
-        maps = _on_patches(by_patch, inducing, images)
-        found.append(flip(maps) if found else maps)
-    return torch.stack(found).mean(0)
+        found.append(_on_patches(by_patch, inducing, images))
+    return torch.stack(returned(found, inducing.maps)).mean(0)
 
 
 def _by_patch(
