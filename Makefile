@@ -8,7 +8,7 @@
 # test starts compiles all of the package for seconds.
 export PYTHONDONTWRITEBYTECODE :=
 .PHONY: help demo check test test-oldest test-pure test-lanes test-processors \
-    test-sanitize test-all test-gpu lint docs bench clean distclean
+    test-sanitize test-all test-gpu lint docs linkcheck dist bench clean distclean
 
 VENV ?= .venv
 VENV_OLDEST ?= .venv-oldest
@@ -43,7 +43,8 @@ BUILD = pyproject.toml CMakeLists.txt $(NATIVE)
 # the environment may see packages of another one for the sake of its torch.
 TEST_ENV = OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTEST_DISABLE_PLUGIN_AUTOLOAD=1
 # Neighbours stay in one process, as they share what is computed once.
-PYTEST = -m pytest -p xdist -p pytest_cov -p hypothesispytest -n $(JOBS) --dist worksteal
+PYTEST_PLUGINS = -p xdist -p pytest_cov -p hypothesispytest -n $(JOBS) --dist worksteal
+PYTEST = -m pytest $(PYTEST_PLUGINS)
 # The gates leave out what is marked slow; `make test-all` runs it: ONLY=
 ONLY ?= -m "not slow"
 # On the oldest versions one estimator of a class stands for all.
@@ -54,6 +55,9 @@ CHECK_TESTS ?= tests/estimators/images/test_images.py \
     tests/estimators/images/test_single_parts.py tests/estimators/test_persistence.py \
     tests/backends/test_scattering.py tests/kernels/test_reference_values.py \
     tests/kernels/test_vectors.py
+# And the files of a release.
+DIST_TESTS ?= $(CHECK_TESTS) $(addprefix tests/test_,addresses.py documentation.py \
+    papers.py readme.py release_files.py site_files.py types.py)
 # What other libraries decide: scikit-learn's checks, arrays and frames of others, files,
 # pictures, data sets, linear algebra. And what the package does without its extension.
 OLDEST_TESTS ?= tests/test_common.py tests/test_parts.py tests/datasets tests/display \
@@ -99,6 +103,8 @@ help:
 	@echo "make test-gpu      run the tests that need a GPU"
 	@echo "make lint          run the other gates: style, types, imports, docstrings, spelling"
 	@echo "make docs          build the documentation into docs/_build/html"
+	@echo "make linkcheck     ask whether the sites that pages link to answer"
+	@echo "make dist          build the files of a release, and test them"
 	@echo "make bench         run the benchmarks"
 	@echo "docs/testing.rst   what each of them asks, and when to run it"
 	@echo "make clean         remove what was built;  make distclean: environments too"
@@ -192,6 +198,13 @@ lint: $(VENV)/.ready-dev
 docs: $(VENV)/.ready-docs
 	SKCONVGP_GALLERY=$(GALLERY) $(BIN) -m sphinx -W --keep-going -b html docs docs/_build/html
 	$(BIN) .ci/check_pages.py docs/_build/html
+
+# Asks every site that a page links to, so it needs the network.
+linkcheck: $(VENV)/.ready-docs
+	$(BIN) -m sphinx -b linkcheck -D plot_gallery=0 docs docs/_build/linkcheck
+
+dist:
+	$(TEST_ENV) .ci/dist "$(PYTHON)" $(PYTEST_PLUGINS) $(ONLY) $(DIST_TESTS) $(ARGS)
 
 bench: $(VENV)/.ready-display
 	@for name in $(BENCHMARKS); do echo "$$name"; \

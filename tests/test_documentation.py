@@ -56,7 +56,7 @@ def test_code_fits_on_a_laptop():
 
 def test_the_page_about_the_source_names_files_that_exist():
     text = (DOCS / "how_it_is_built.rst").read_text(encoding="utf-8")
-    package = Path(skconvgp.__file__).parent
+    package = ROOT / "skconvgp"
     named = set(re.findall(r"``([\w/]+\.(?:py|cpp|hpp))``", text))
     folders = (package, ROOT / "tests")
     paths = {path.as_posix() for folder in folders for path in folder.rglob("*.*")}

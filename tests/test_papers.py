@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import skconvgp
-
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-SOURCES = sorted(Path(skconvgp.__file__).parent.rglob("*.py"))
+SOURCES = sorted((ROOT / "skconvgp").rglob("*.py"))
 PAGES = sorted([*DOCS.glob("*.rst"), *DOCS.glob("user_guide/**/*.rst")])
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)
 # No link is known of a thesis, nor of one book.

@@ -74,6 +74,26 @@ def test_wheels_are_built_as_the_gate_lists_them():
     assert set(pinned.findall(gate)) == set(pinned.findall(release)) != set()
 
 
+def test_a_release_tries_its_files_as_anyone_can():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    jobs = read(GITHUB / "workflows" / "release.yml")["jobs"]
+    assert "make dist" in [step.get("run") for step in jobs["sdist"]["steps"]]
+    tried = re.search(r"^dist:\n\t(.+)$", makefile, re.M)[1]
+    assert ".ci/dist" in tried
+    script = (ROOT / ".ci" / "dist").read_text(encoding="utf-8")
+    for part in ("-m build", "-m twine check", ".ci/check_wheel.py", "-P -m pytest"):
+        assert part in script
+
+
+def test_other_sites_are_asked_by_a_schedule_only():
+    """A gate must not fail because a site is away."""
+    workflow = read(GITHUB / "workflows" / "links.yml")
+    assert set(workflow[True]) == {"schedule", "workflow_dispatch"}  # "on" of YAML
+    assert {"run": "make linkcheck"} in steps_of(workflow)
+    gates = [ROOT / ".ci" / "run", GITHUB / "workflows" / "ci.yml"]
+    assert not [one for one in gates if "linkcheck" in one.read_text(encoding="utf-8")]
+
+
 @pytest.mark.parametrize(
     "path", sorted((GITHUB / "ISSUE_TEMPLATE").glob("[!c]*.yml")), ids=lambda x: x.stem
 )
