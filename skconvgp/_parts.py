@@ -199,5 +199,5 @@ def _equal(value: object, default: object) -> bool:
 
 def _plain(value: object) -> object:
     """Return a setting in a form that ``==`` compares: arrays and lists as tuples."""
-    items = value.tolist() if isinstance(value, np.ndarray) else value
+    items = value.tolist() if hasattr(value, "tolist") else value
     return tuple(map(_plain, items)) if isinstance(items, list | tuple) else items

@@ -84,8 +84,12 @@ class Training:
     are_landmarks : ndarray of shape (n,) or None, default=None
         Whether each kept sample has the inputs of a landmark.
     offsets : ndarray of shape (n, n_outputs) or None, default=None
-        What the prior mean predicts of each kept sample, fitted without it, in units of
-        y; None if there is no such mean.
+        What the prior mean predicts of each kept sample, in units of y; None if there
+        is no such mean.
+    left_out_offsets : ndarray of shape (n, n_outputs) or None, default=None
+        The same by a mean that is fitted without the sample.
+    mean_factor : float, default=1.0
+        How much larger the latter's errors are: the mean knows its own samples.
     """
 
     kept: NDArray[np.intp]
@@ -100,6 +104,8 @@ class Training:
     landmarks: NDArray[np.uint64] | None = None
     are_landmarks: NDArray[np.bool_] | None = None
     offsets: FloatArray | None = None
+    left_out_offsets: FloatArray | None = None
+    mean_factor: float = 1.0
 
     def targets(self, scaled: FloatArray, scale: Any, mean: Any) -> FloatArray:
         """Return the targets (n, k) of the fit in units of y, from scaled ones."""
@@ -110,7 +116,7 @@ class Training:
         """Return this record for a subset of the kept samples."""
         codes = None if self.codes is None else self.codes[used]
         marks = None if self.marks is None else self.marks[used]
-        are_landmarks = self.are_landmarks
+        are_landmarks, left_out = self.are_landmarks, self.left_out_offsets
         return replace(
             self,
             kept=self.kept[used],
@@ -118,6 +124,7 @@ class Training:
             marks=marks,
             are_landmarks=None if are_landmarks is None else are_landmarks[used],
             offsets=None if self.offsets is None else self.offsets[used],
+            left_out_offsets=None if left_out is None else left_out[used],
         )
 
     def with_landmarks(
@@ -172,6 +179,9 @@ class Training:
             marks=_concatenated(self.marks, further.marks),
             are_landmarks=_concatenated(self.are_landmarks, further.are_landmarks),
             offsets=_concatenated(self.offsets, further.offsets),
+            left_out_offsets=_concatenated(
+                self.left_out_offsets, further.left_out_offsets
+            ),
             is_informed=self.is_informed or further.is_informed,
         )
 
@@ -207,9 +217,17 @@ class Samples:
     training: Training
     groups: NDArray[np.intp] | None = None
 
-    def less(self, offsets: FloatArray) -> Samples:
-        """Return the samples with what is left of their targets by offsets (n, k)."""
-        training = replace(self.training, offsets=offsets)
+    def less(self, offsets: FloatArray, left_out: FloatArray, factor: float) -> Samples:
+        """Return the samples with what is left of their targets by offsets (n, k).
+
+        Those that are left out, and the factor, are as in `Training`.
+        """
+        training = replace(
+            self.training,
+            offsets=offsets,
+            left_out_offsets=left_out,
+            mean_factor=factor,
+        )
         y = self.y - offsets.reshape(self.y.shape)
         return replace(self, y=y, training=training)
 

@@ -86,7 +86,8 @@ def kept_of_targets(
         variance = float(np.average(loo.var[counts], weights=weights[counts]))
     # Errors in units of one deviation for all.
     alike = replace(loo, var=np.where(counts, variance, np.nan), repeated=None)
-    errors = LeftOutErrors.of(alike, weights, model, is_scaled=is_scaled)
+    factor = model.error_factor * training.mean_factor
+    errors = LeftOutErrors.of(alike, weights, model, is_scaled=is_scaled, factor=factor)
     model = replace(model, deviation_factors=errors.factors)
     return {
         "_process": for_prediction(replace(process, model=model), variance),

@@ -34,9 +34,15 @@ class LeftOutErrors:
 
     @classmethod
     def of(
-        cls, loo: LeftOutValues, weights: FloatArray, model: Model, *, is_scaled: bool
+        cls,
+        loo: LeftOutValues,
+        weights: FloatArray,
+        model: Model,
+        *,
+        is_scaled: bool,
+        factor: float,
     ) -> Self:
-        """Return the errors of left-out samples of weights (m,).
+        """Return the errors of left-out samples of weights (m,), times a factor.
 
         Samples of weight 0, and those with an error that is not known, do not
         count. `is_scaled` says whether the data scale deviations, by what
@@ -54,7 +60,7 @@ class LeftOutErrors:
             for i in np.flatnonzero(are_varied):
                 copies = replace(loo.repeated, scatter=scatter[:, i])
                 added[i] = added_noise(squares[:, i], var, weights, copies, model.noise)
-        squares *= model.error_factor**2 / (var[:, None] + added)
+        squares *= factor**2 / (var[:, None] + added)
         factors = np.sqrt(square_factors(squares, weights))
         factors[~(are_varied & is_scaled)] = 1.0
         sizes = np.sqrt(squares)

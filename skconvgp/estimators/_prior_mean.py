@@ -25,6 +25,8 @@ from skconvgp.processes import LinearTrend, Problem
 
 LINEAR = "linear"
 FOLDS = 5  # of samples, each of which a regressor predicts from the others
+MOST_FACTOR = 10  # of errors of others, over those of samples a mean is fitted to
+ROUNDING = 1e-9  # errors that count as none, as a share of the largest target
 INSTEAD = "use mean=LinearRegression() of scikit-learn, or another regressor"
 
 
@@ -65,11 +67,12 @@ def read_mean(settings: Given, *, has_linear: bool) -> Any:
     return mean
 
 
-def fit_mean(mean: Any, samples: Samples) -> tuple[Any, FloatArray]:
-    """Return a fitted regressor, and what it predicts of samples without them (n, k).
+def fit_mean(mean: Any, samples: Samples) -> tuple[Any, Samples]:
+    """Return a fitted regressor, and what it leaves of samples.
 
-    It is fitted to all samples, and once for each of the folds. Samples with equal
-    inputs, or of one group, are in one fold.
+    It is fitted to all samples, and once for each of the folds, which say how much
+    larger its errors of new samples are. Samples with equal inputs, or of one group,
+    are in one fold.
     """
     rows, y, weights = samples.rows, samples.y, samples.weights
     problem = replace(Problem.unlabelled(rows), groups=samples.groups)
@@ -95,7 +98,23 @@ def fit_mean(mean: Any, samples: Samples) -> tuple[Any, FloatArray]:
     found = np.empty((len(rows), n_outputs))
     for others, fold in GroupKFold(n_folds).split(rows, groups=units):
         found[fold] = mean_at(fitted(others), rows[fold], n_outputs)
-    return fitted(slice(None)), found
+    final = fitted(slice(None))
+    own = mean_at(final, rows, n_outputs)
+    columns = y.reshape(own.shape)
+    of_own, of_others = (
+        weights @ np.square(columns - one) / weights.sum() for one in (own, found)
+    )
+    is_learned = of_others > (ROUNDING * np.abs(columns).max(0)) ** 2
+    ratios = of_own[is_learned] / of_others[is_learned]
+    if (ratios < 1.0 / MOST_FACTOR**2).any():
+        raise ValueError(
+            f"mean={mean!r} predicts samples that it was fitted to more than "
+            f"{MOST_FACTOR} times better than others, and leaves nothing of their "
+            "targets to learn from: limit it, as by `min_samples_leaf` of trees or "
+            "`alpha` of Ridge."
+        )
+    factor = max(1.0, 1.0 / np.sqrt(ratios.mean())) if ratios.size else 1.0
+    return final, samples.less(own, found, float(factor))
 
 
 def mean_at(mean: Any, rows: NDArray[Any], n_outputs: int) -> FloatArray:

@@ -87,10 +87,11 @@ class ConvNetGPRegressor(GPRegressor):
         deviation 1 for the fit. Predictions are in the units of y either way.
     mean : None, "linear" or regressor, default=None
         Prior mean of the latent functions. None is a constant: that of the targets with
-        `normalize_y`, otherwise 0. A regressor of scikit-learn is fitted to the samples
-        and to five parts of them, and the process learns what it leaves of samples that
-        it was not fitted to. "linear" is a linear function of the features, whose
-        coefficients have a flat prior and are integrated out. See :ref:`prior-mean`.
+        `normalize_y`, otherwise 0. A regressor of scikit-learn is fitted to the samples,
+        and the process learns what it leaves. Fits without each of five folds say how
+        much wider deviations must be. "linear" is a linear function of the features,
+        whose coefficients have a flat prior and are integrated out. See
+        :ref:`prior-mean`.
     completion : None or strategy of :mod:`skconvgp.completion`, default=None
         How the Gram matrix of the training samples is completed or replaced if only
         some of its entries are evaluated. None evaluates all entries.

@@ -302,8 +302,8 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         """
         loo, model = self._leave_out(), self._process.model
         mean = loo.mean * self.y_scale_ + self.y_mean_
-        if self._training.offsets is not None:
-            mean = mean + self._training.offsets[loo.indices]
+        if self._training.left_out_offsets is not None:
+            mean = mean + self._training.left_out_offsets[loo.indices]
         var = loo.var[:, None] + (model.observation_noise - model.noise)
         std = np.sqrt(var * model.function_variances) * self.y_scale_
         return mean, std, loo.var - model.left_out_noise[loo.indices]
@@ -352,7 +352,13 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
             weights = self._training.weights_as_new(
                 loo.indices, model.sample_weights[loo.indices]
             )
-            errors = LeftOutErrors.of(loo, weights, model, is_scaled=self._is_scaled)
+            errors = LeftOutErrors.of(
+                loo,
+                weights,
+                model,
+                is_scaled=self._is_scaled,
+                factor=model.error_factor * self._training.mean_factor,
+            )
         self._training = replace(self._training, errors=errors)
         model = replace(
             process.model,
@@ -402,20 +408,19 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         if groups is not None:
             require_groups_known(settings, None, has_models=False)
         self.image_shape_ = samples.image_shape
-        columns = target_columns(samples.y)
-        self.__dict__.pop("mean_", None)  # of another fit
-        if not (mean is None or mean == LINEAR or is_outline):
-            self.mean_, offsets = fit_mean(mean, samples)
-            samples = samples.less(offsets)
-            columns = target_columns(samples.y)
-        self.y_mean_, self.y_scale_ = scale_targets(
-            columns, samples.weights, is_scaled=is_scaled
-        )
         noises = read_noises(
             settings,
             samples.training.n_given,
             is_allowed=self._has_sample_noise,
             is_outline=is_outline,
+        )
+        columns = target_columns(samples.y)
+        self.__dict__.pop("mean_", None)  # of another fit
+        if not (mean is None or mean == LINEAR or is_outline):
+            self.mean_, samples = fit_mean(mean, samples)
+            columns = target_columns(samples.y)
+        self.y_mean_, self.y_scale_ = scale_targets(
+            columns, samples.weights, is_scaled=is_scaled
         )
         if noises is None:
             return FitData(settings, *self._scaled(settings, samples, None))
@@ -437,7 +442,7 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
             )
         if hasattr(self, "mean_"):
             own = mean_at(self.mean_, samples.rows, n_outputs)
-            samples = samples.less(own)
+            samples = samples.less(own, own, self._training.mean_factor)
         return self._scaled(GPSettings.of(self), samples, self._training)
 
     def _scaled(
@@ -454,7 +459,7 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         is_informed = was_informed or bool(is_varied.any())
         given = samples.rows, scaled, samples.weights, self.y_scale_
         problem = Problem(*given, groups=samples.groups)
-        if isinstance(settings["mean"], str):
+        if isinstance(settings["mean"], str) and earlier is None:
             problem = without_trend(problem)
         is_single = samples.y.ndim == 1
         training = replace(

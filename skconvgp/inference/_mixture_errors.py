@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from skconvgp._tensors import permutation
-from skconvgp.inference._evidence import mean_variance
+from skconvgp.inference._evidence import informative, mean_variance
 from skconvgp.inference._mixture import (
     LeftOutSamples,
     Mixture,
@@ -43,6 +43,7 @@ def error_factor(total: WeightedSum, samples: LeftOutSamples, found: Mixture) ->
     for fold in range(FOLDS):
         is_out = folds == fold
         squares[is_out] = _squares_of_fold(total, samples, found, is_out)
+    squares = squares[:, informative(samples.targets)]
     mean = (samples.weights @ squares).mean() / samples.weights.sum()
     return max(1.0, math.sqrt(float(mean)))
 

@@ -54,10 +54,6 @@ class FlatTrend:
         change = self.explained() / amplitude - cholesky_logdet(self.factor) + scale
         return 0.5 * change
 
-    def residual(self, values: Tensor, predicted: Tensor) -> Tensor:
-        """Return R (b, m): basis functions less what the data predict of them."""
-        return values - predicted
-
     def half(self, residual: Tensor) -> Tensor:
         """Return S (m, b): S^T S is added to covariances at residuals (b, m)."""
         return half_solve(self.factor, residual.mT)

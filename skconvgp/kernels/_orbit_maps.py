@@ -74,7 +74,7 @@ def require_maps(maps: Any, shape: ImageShape) -> None:
     """Raise a ValueError that says why images (c, h, w) cannot be mapped."""
     if isinstance(maps, str):
         _require_group(maps, shape)
-    elif isinstance(maps, Augmentation):
+    elif isinstance(maps, Augmentation) and not isinstance(maps, type):
         maps.check(shape)
     elif not isinstance(maps, list | tuple) or not 0 < len(maps) <= MOST_MAPS:
         raise ValueError(

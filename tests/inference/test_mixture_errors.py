@@ -106,6 +106,23 @@ def test_new_samples_are_missed_by_so_much_more():
     assert np.mean(factors) == pytest.approx(np.mean(ratios), abs=0.06)
 
 
+def test_outputs_that_are_constant_say_nothing():
+    rng = np.random.default_rng(0)
+    grams = tensors(covariances(rng.normal(size=(N, 4)), 2))
+    y = rng.normal(size=(N, 1))
+    y[:3] *= 8.0
+    y -= y.mean()
+    given, noise = np.array([0.3, 0.7]), 0.2
+    total = WeightedSum(grams, given, np.ones(2), noise)
+    start = Mixture(given, noise, 1.0, 0.0, 0.0, np.zeros(0))
+    alone, beside = (
+        error_factor(total, LeftOutSamples(*tensors([one, np.ones(N)])), start)
+        for one in (y, np.hstack([y, np.zeros((N, 1))]))
+    )
+    assert beside == pytest.approx(alone, rel=1e-12)
+    assert alone > 1.0
+
+
 def test_few_samples_say_nothing():
     n = LEAST_UNITS - 1
     y = torch.arange(n, dtype=torch.float64)[:, None]
