@@ -100,7 +100,7 @@ class ImageRegressor(GPRegressor):
         deviation 1 for the fit. Predictions are in the units of y either way.
     mean : None or regressor, default=None
         Prior mean of the latent functions. None is a constant: that of the targets with
-        `normalize_y`, otherwise 0. A regressor of scikit-learn is fitted to the samples,
+        `normalize_y`, otherwise 0. A regressor of scikit-learn is fitted to all samples
         and the process learns what it leaves. Fits without each of five folds say how
         much wider deviations must be. See :ref:`prior-mean`.
     device : str, default="auto"

@@ -87,7 +87,7 @@ class ConvNetGPRegressor(GPRegressor):
         deviation 1 for the fit. Predictions are in the units of y either way.
     mean : None, "linear" or regressor, default=None
         Prior mean of the latent functions. None is a constant: that of the targets with
-        `normalize_y`, otherwise 0. A regressor of scikit-learn is fitted to the samples,
+        `normalize_y`, otherwise 0. A regressor of scikit-learn is fitted to all samples
         and the process learns what it leaves. Fits without each of five folds say how
         much wider deviations must be. "linear" is a linear function of the features,
         whose coefficients have a flat prior and are integrated out. See
