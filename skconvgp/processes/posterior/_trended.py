@@ -19,6 +19,10 @@ from skconvgp.processes.basis._basis import NewRows
 from skconvgp.processes.posterior._solved import SolvedLeftOut
 
 HOST = torch.device("cpu")
+INTEGRATED = (
+    "its linear mean is integrated out, with no other samples than those of the fit: "
+    "fit with mean=LinearRegression() of scikit-learn, or with mean=None"
+)
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,14 @@ class TrendedLeftOut:
     def has_gram(self, process: Process) -> bool:  # noqa: ARG002  (it is not asked)
         """Return False."""
         return False
+
+    def why_no_more(self, process: Process, *, other_noise: bool) -> str:  # noqa: ARG002
+        """Return why one more sample cannot be added."""
+        return INTEGRATED
+
+    def why_no_pool(self, process: Process) -> str:  # noqa: ARG002
+        """Return why samples without labels have no covariances."""
+        return INTEGRATED
 
     def inner(self, process: Process) -> Process:
         """Return the process without the mean, whose targets are all columns."""
