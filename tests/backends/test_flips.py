@@ -138,7 +138,7 @@ def test_the_reason_is_told_if_torch_computes(kernel, reason):
         0.3 * OrbitAverage(convnet(1), Shift(1)) + OrbitAverage(dense(1), Shift(1)),
         OrbitAverage(MaxNormalization(TWO), [torch.abs]),
     ],
-    ids=repr,
+    ids=["layers", "turns", "sum of shifts", "function"],
 )
 def test_values_and_derivatives_of_other_orbits_are_those_of_torch(kernel, dtype):
     shape = (1, 5, 5)

@@ -285,7 +285,6 @@ def test_estimators_predict_the_same_for_all_of_an_orbit():
         ([lambda x: x.numpy()], (1, 4, 4), "made a ndarray of one"),
         ([lambda x: x - x.mean(0)], (1, 4, 4), "map each image by itself"),
     ],
-    ids=str,
 )
 def test_wrong_maps_are_named(maps, shape, words):
     with pytest.raises(ValueError, match=re.escape(words)):
