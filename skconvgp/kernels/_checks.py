@@ -64,9 +64,13 @@ def plain_value(value: Scalar) -> float:
     return float(value.detach()) if isinstance(value, Tensor) else float(value)
 
 
-def require_variance(name: str, value: object) -> None:
-    """Raise unless a variance, or each of several, is finite and >= 0."""
-    for item in as_items(value):
+def require_variance(name: str, value: object, *, is_of_each: bool = False) -> None:
+    """Raise unless a variance, or each of a tuple of them, is finite and >= 0.
+
+    One of each feature may be any sequence or array.
+    """
+    is_several = is_of_each or isinstance(value, tuple)
+    for item in as_items(value) if is_several else (value,):
         number = _as_number(item)
         if not (math.isfinite(number) and number >= 0.0):
             raise ValueError(

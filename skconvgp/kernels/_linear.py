@@ -322,7 +322,7 @@ class Dense(Layer):
 
     def out_shape(self, shape: MapShape) -> MapShape:
         """Return (1, 1); raise for a larger map."""
-        require_variance("weight_variance", self.weight_variance)
+        require_variance("weight_variance", self.weight_variance, is_of_each=True)
         require_variance("bias_variance", self.bias_variance)
         if shape != (1, 1):
             raise ValueError(

@@ -136,7 +136,7 @@ class _WeightedKernel(VectorKernel):
         return plain_value(self._weight())
 
     def _check_settings(self) -> None:
-        require_variance("weight_variance", self.weight_variance)
+        require_variance("weight_variance", self.weight_variance, is_of_each=True)
         require_variance("bias_variance", self.bias_variance)
 
 
