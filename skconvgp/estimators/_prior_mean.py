@@ -27,7 +27,10 @@ LINEAR = "linear"
 FOLDS = 5  # of samples, each of which a regressor predicts from the others
 MOST_FACTOR = 10  # of errors of others, over those of samples a mean is fitted to
 ROUNDING = 1e-9  # errors that count as none, as a share of the largest target
-INSTEAD = "use mean=LinearRegression() of scikit-learn, or another regressor"
+INSTEAD = (
+    "use mean=LinearRegression() of scikit-learn, or Ridge() for more features than "
+    "samples"
+)
 
 
 def as_mean(mean: object) -> Any:
