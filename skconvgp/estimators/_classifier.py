@@ -182,7 +182,7 @@ class GPClassifier(ClassifierMixin, BaseGP):
         cov : ndarray of shape (n, n, n_classes)
             Covariances, with `return_cov`.
         """
-        latent = self._uncertain_latent(X, diag, return_std, return_cov)
+        latent = self._uncertain_latent(self._read_new(X), diag, return_std, return_cov)
         mean = latent.mean + self.latent_offset_
         return self._with_uncertainty(latent, mean, return_std, return_cov, noise)
 
@@ -307,8 +307,8 @@ class GPClassifier(ClassifierMixin, BaseGP):
         Wilson, Borovitskiy, Terenin, Mostowsky and Deisenroth, "Efficiently sampling
         functions from Gaussian process posteriors", 2020.
         """
-        draws = self._sample(X, n_samples, random_state, method, n_features)
-        if not hasattr(self, "_process"):
+        draws, rows = self._sample(X, n_samples, random_state, method, n_features)
+        if rows is None:
             return draws
         draws = draws + self.latent_offset_[:, None]
         if self._process.has_one_latent:
@@ -325,9 +325,9 @@ class GPClassifier(ClassifierMixin, BaseGP):
         return bool(getattr(self.likelihood_, "needs_variance", True))
 
     def _shifted_mean(self, X: Any) -> FloatArray:
-        mean = self._latent(X, None).mean + self.latent_offset_
-        offsets = self.calibration_.offsets
-        return mean + np.asarray(offsets) if offsets else mean
+        mean = self._latent(self._read_new(X), None).mean + self.latent_offset_
+        shifted: FloatArray = mean + np.asarray(self.calibration_.offsets or 0.0)
+        return shifted
 
     def _scores(self, X: Any) -> FloatArray:
         """Return logarithms of probabilities (n, k), or calibrated means."""
@@ -342,9 +342,9 @@ class GPClassifier(ClassifierMixin, BaseGP):
         self, X: Any
     ) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
         """Return latent means and variances, and numbers of samples that are known."""
-        check_is_fitted(self)
+        rows = self._read_new(X)
         needs, enough = self._needs_spread, not self._needs_variances
-        latent = self._latent(X, None, needs_var=needs, is_mean_enough=enough)
+        latent = self._latent(rows, None, needs_var=needs, is_mean_enough=enough)
         return self._latents(latent)
 
     @property

@@ -330,6 +330,7 @@ class BaseGP(KernelEstimator):
 
     def _read_new(self, X: Any) -> NDArray[Any]:
         """Return new samples as rows; warn if their scale differs from `fit`."""
+        check_is_fitted(self)
         rows = read_new(self, X)
         if self._process.basis.knows_variances:
             warn_of_scale(rows, self._training.mean_squares)
@@ -337,19 +338,17 @@ class BaseGP(KernelEstimator):
 
     def _latent(
         self,
-        X: Any,
+        rows: NDArray[Any],
         diag: Any,
         *,
         needs_var: bool = False,
         needs_cov: bool = False,
         is_mean_enough: bool = False,
     ) -> Latent:
-        """Return the posterior at X; the mean of the variances of X may be enough."""
-        check_is_fitted(self)
+        """Return the posterior at rows; the mean of their variances may be enough."""
         process = self._process
         if is_mean_enough:
             process = process.of_mean_variance()
-        rows = self._read_new(X)
         warn_of_basis(process.basis, rows)
         latent = process.latent(
             new_rows(process.basis, rows, diag, is_needed=needs_var),
@@ -363,8 +362,11 @@ class BaseGP(KernelEstimator):
 
     def _sample(
         self, X: Any, n_samples: int, random_state: Any, method: str, n_features: int
-    ) -> FloatArray:
-        """Draw latent functions (n, k, n_samples), before `fit` from the prior."""
+    ) -> tuple[FloatArray, NDArray[Any] | None]:
+        """Draw latent functions (n, k, n_samples); return also the rows of X.
+
+        Before `fit` draws are from the prior, and there are no rows.
+        """
         seed = self.random_state if random_state is None else random_state
         check_draws(n_samples, method, n_features)
         if self._needs_fit or method in (PATHWISE, BOOTSTRAP):
@@ -373,31 +375,31 @@ class BaseGP(KernelEstimator):
         are_functions = draws_functions(process, X, method)
         require_room(process, X, n_samples, are_functions=are_functions)
         generator = make_generator(seed)
+        rows: Any = None if process is None else self._read_new(X)
         if are_functions:
-            rows = self._read_new(X)
             warn_of_basis(self._process.basis, rows)
             wanted = Draws(n_samples, generator, n_features, method == BOOTSTRAP)
             functions, facts = self._process.draws(rows, wanted, self._resources())
             warn_of_facts(facts)
-            return functions
+            return functions, rows
         if process is None:
             cov, scale = unfitted_prior(self, X)
             mean, size = np.zeros((len(cov), 1)), 1.0
         else:
-            latent = self._latent(X, None, needs_cov=True)
+            latent = self._latent(rows, None, needs_cov=True)
             mean, cov, size = latent.mean, latent.cov, latent.cov_scale
             scale = np.sqrt(process.model.function_variances)
-        return draw_jointly(mean, cov, size, scale, n_samples, generator)
+        return draw_jointly(mean, cov, size, scale, n_samples, generator), rows
 
     def _uncertain_latent(
-        self, X: Any, diag: Any, return_std: bool, return_cov: bool
+        self, rows: NDArray[Any], diag: Any, return_std: bool, return_cov: bool
     ) -> Latent:
         if return_std and return_cov:
             raise ValueError(
                 "`return_std` and `return_cov` cannot both be True: the standard "
                 "deviations are the square roots of the diagonal of the covariance."
             )
-        return self._latent(X, diag, needs_var=return_std, needs_cov=return_cov)
+        return self._latent(rows, diag, needs_var=return_std, needs_cov=return_cov)
 
     def _with_uncertainty(
         self,

@@ -4,13 +4,13 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
-from skconvgp.estimators._doors import Samples, Training, read_new, read_training
+from skconvgp.estimators._doors import Samples, Training, read_training
 from skconvgp.estimators._fitting import FitData, PlannedFit
 from skconvgp.estimators._for_prediction import kept_of_targets, with_attributes
 from skconvgp.estimators._gp import CALIBRATION, BaseGP
@@ -116,8 +116,9 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         cov : ndarray of shape (n, n) or (n, n, n_outputs)
             Covariances, with `return_cov`.
         """
-        latent = self._uncertain_latent(X, diag, return_std, return_cov)
-        mean = latent.mean * self.y_scale_ + self.y_mean_ + self._mean_at(X)
+        rows = self._read_new(X)
+        latent = self._uncertain_latent(rows, diag, return_std, return_cov)
+        mean = latent.mean * self.y_scale_ + self.y_mean_ + self._mean_at(rows)
         result = self._with_uncertainty(latent, mean, return_std, return_cov, noise)
         if isinstance(result, tuple):
             return self._without_outputs(result[0]), self._without_outputs(result[1])
@@ -287,10 +288,10 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         Wilson, Borovitskiy, Terenin, Mostowsky and Deisenroth, "Efficiently sampling
         functions from Gaussian process posteriors", 2020.
         """
-        draws = self._sample(X, n_samples, random_state, method, n_features)
-        if not hasattr(self, "_process"):
+        draws, rows = self._sample(X, n_samples, random_state, method, n_features)
+        if rows is None:
             return draws[:, 0]
-        means = self.y_mean_ + self._mean_at(X)
+        means = self.y_mean_ + self._mean_at(rows)
         functions = draws * self.y_scale_[:, None] + means[:, :, None]
         return self._without_outputs(functions, axis=1)
 
@@ -313,12 +314,12 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         self._publish(planned, *planned.fit())
         return self._calibrate()
 
-    def _mean_at(self, X: Any) -> FloatArray:
+    def _mean_at(self, rows: NDArray[Any]) -> FloatArray:
         """Return what a regressor as prior mean predicts (n, k); zeros for none."""
         k = len(self.y_scale_)
         if not hasattr(self, "mean_"):
             return np.zeros((1, k))
-        return mean_at(self.mean_, read_new(self, X), k)
+        return mean_at(self.mean_, rows, k)
 
     def _add(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> Self:
         """Add samples to the process."""

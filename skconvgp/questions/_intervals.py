@@ -118,7 +118,8 @@ def prediction_interval(
         )
     asked = Asked.of(gp, "prediction_interval", INSTEAD)
     question = IntervalQuestion(asked, alpha, joint=bool(joint))
-    ends = np.stack(asked.ask(asked.read(X, diag), question), axis=-1)
+    new = asked.read(X, diag)
+    ends = np.stack(asked.ask(new, question), axis=-1)
     if question.ranks.least < 0.0:
         needed = int(np.ceil(1.0 / alpha - 1.0 - 1e-9))
         warn_caller(
@@ -127,7 +128,7 @@ def prediction_interval(
             UserWarning,
         )
     scaled = ends * gp.y_scale_[:, None] + gp.y_mean_[:, None]
-    scaled += gp._mean_at(X)[:, :, None]
+    scaled += gp._mean_at(new.rows)[:, :, None]
     intervals: FloatArray = gp._without_outputs(scaled, axis=1)
     return intervals
 

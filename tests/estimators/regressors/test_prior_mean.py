@@ -1,9 +1,11 @@
 """Prior means: what another regressor predicts, or a linear function."""
 
 import pickle
+import warnings
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone, is_regressor
 from sklearn.dummy import DummyRegressor
@@ -402,6 +404,29 @@ def test_wrong_noise_is_an_error_before_the_mean_is_fitted():
     gp = ConvNetGPRegressor(rbf(1.0), mean=Unused(), noise_variance=np.ones(3))
     with pytest.raises(ValueError, match="one variance for each"):
         gp.fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda gp, X: gp.predict(X),
+        lambda gp, X: gp.predict(X, return_std=True),
+        lambda gp, X: gp.sample_y(X, random_state=0),
+        lambda gp, X: gp.predict_interval(X),
+        prediction_interval,
+    ],
+    ids=["predict", "std", "draws", "interval", "question"],
+)
+def test_warnings_about_new_samples_are_given_once(call):
+    X, y, new = rising(d=4)
+    gp = ConvNetGPRegressor(rbf(1.0), mean=LinearRegression())
+    gp.fit(pd.DataFrame(X, columns=list("abcd")), y)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call(gp, 1e4 * new)
+    told = [str(one.message) for one in caught]
+    assert len(told) == 1, told
+    assert "feature names" in told[0]
 
 
 def test_a_regressor_is_fitted_with_weights():
