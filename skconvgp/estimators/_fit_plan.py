@@ -118,6 +118,9 @@ class FitPlan:
         is enough.
     others : tuple of OtherPlan
         What other settings would take.
+    beside : str
+        Work of `fit` whose seconds and memory are not known, and in no stage: that of a
+        regressor as `mean`. Empty if there is none.
 
     See Also
     --------
@@ -146,6 +149,7 @@ class FitPlan:
     known: dict[str, Any]
     missing: str = ""
     others: tuple[OtherPlan, ...] = ()
+    beside: str = ""
 
     @property
     def seconds(self) -> float:
@@ -200,6 +204,8 @@ class FitPlan:
             f"{as_memory(self.peak_bytes):>12}",
             f"free        {as_memory(self.free_bytes)} on {self.device}",
         ]
+        if self.beside:
+            lines.append(f"beside      {self.beside}")
         if self.n_pairs:
             lines.append(f"pairs       {self.n_pairs}")
         if self.reason:

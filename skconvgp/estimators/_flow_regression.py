@@ -305,7 +305,7 @@ class KernelFlowsRegressor(GPRegressor):
         self : object
             The fitted estimator.
         """
-        data = self._read_targets(X, y, None)
+        data = self._read_targets(X, y, None, planned=self._planned)
         parts = data.settings.parts(keeps_left_out=True)
         tasks = FitTasks(self, has_steps=True)
         density = KernelFlowsRegressor._left_out_density

@@ -1,5 +1,6 @@
 """ImageRegressor."""
 
+from functools import partial
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
@@ -327,8 +328,9 @@ class ImageRegressor(GPRegressor):
         self : object
             The fitted estimator.
         """
-        data = self._read_targets(X, y, sample_weight, groups=groups)
-        return self._fit_as(self._planned(data))
+        planned = self._planned
+        data = self._read_targets(X, y, sample_weight, groups=groups, planned=planned)
+        return self._fit_as(planned(data))
 
     def _planned(
         self, data: FitData, *, is_first: bool = False, is_outline: bool = False
@@ -365,8 +367,9 @@ class ImageRegressor(GPRegressor):
             The fitted estimator.
         """
         if not hasattr(self, "_process"):
-            data = self._read_targets(X, y, sample_weight)
-            return self._fit_as(self._planned(data, is_first=True))
+            planned = partial(self._planned, is_first=True)
+            data = self._read_targets(X, y, sample_weight, planned=planned)
+            return self._fit_as(planned(data))
         return self._add(X, y, sample_weight)
 
     @public

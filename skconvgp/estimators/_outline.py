@@ -22,6 +22,7 @@ from skconvgp.estimators._made_up import (
     grown,
     targets_for,
 )
+from skconvgp.estimators._prior_mean import beside_plan
 from skconvgp.estimators._warn import without_warnings
 from skconvgp.estimators.compute._rates import seconds_of, spread
 from skconvgp.exceptions import TileMemoryError
@@ -82,7 +83,8 @@ class Outline:
             reading = PlannedStage(READING, time.perf_counter() - start, 0)
             found = replace(self._plan(data, reading), sample_bytes=n_copied)
             others = tuple(self._others(data, found))
-        return replace(found, others=others)
+        beside = beside_plan(self.params.get("mean"))
+        return replace(found, others=others, beside=beside)
 
     def _plan(self, data: FitData, reading: PlannedStage) -> FitPlan:
         """Return the plan of a fit to data that were read."""

@@ -295,8 +295,9 @@ class PatchGPRegressor(GPRegressor):
         self : object
             The fitted estimator.
         """
-        data = self._read_targets(X, y, sample_weight, groups=groups)
-        return self._fit_as(self._planned(data))
+        planned = self._planned
+        data = self._read_targets(X, y, sample_weight, groups=groups, planned=planned)
+        return self._fit_as(planned(data))
 
     def _planned(
         self,

@@ -120,6 +120,13 @@ def fit_mean(mean: Any, samples: Samples) -> tuple[Any, Samples]:
     return final, samples.less(own, found, float(factor))
 
 
+def beside_plan(mean: Any) -> str:
+    """Return what a fit does for a mean and no plan has; empty if there is nothing."""
+    if mean is None or mean == LINEAR:
+        return ""
+    return f"up to {FOLDS + 1} fits of {mean!r}, of unknown time and memory"
+
+
 def mean_at(mean: Any, rows: NDArray[Any], n_outputs: int) -> FloatArray:
     """Return what a fitted regressor predicts (n, k) at rows."""
     found = np.asarray(mean.predict(rows), dtype=np.float64)

@@ -1,5 +1,6 @@
 """GPRegressor: from targets to latent functions, and back to targets."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -33,6 +34,7 @@ from skconvgp.estimators._targets import (
     varied,
     warn_of_constants,
 )
+from skconvgp.estimators._warn import without_warnings
 from skconvgp.estimators.compute._progress import progress_of
 from skconvgp.estimators.settings._checks import as_flag
 from skconvgp.estimators.settings._gp import GPSettings
@@ -381,6 +383,7 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         sample_weight: ArrayLike | None,
         *,
         groups: ArrayLike | None = None,
+        planned: Callable[..., PlannedFit] | None = None,
         is_outline: bool = False,
     ) -> FitData:
         """Return what a fit reads: targets of one or several outputs, scaled.
@@ -389,6 +392,8 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
         ----------
         X, y, sample_weight, groups : array-like
             As in `fit`.
+        planned : callable, optional
+            Plans the fit that follows. Without one no mean is fitted.
         is_outline : bool, default=False
             Whether nothing will be fitted, so that no inputs need be kept.
         """
@@ -415,11 +420,30 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
             is_allowed=self._has_sample_noise,
             is_outline=is_outline,
         )
-        columns = target_columns(samples.y)
         self.__dict__.pop("mean_", None)  # of another fit
-        if not (mean is None or mean == LINEAR or is_outline):
+        if not (mean is None or mean == LINEAR or planned is None):
+            settings.require()
+            apart = settings.but(random_state=0, verbose=0)
+            with without_warnings():  # the fit gives them
+                # Scaled targets are in the range of a solve, whatever a mean leaves.
+                data = self._in_units(apart, samples, noises, is_scaled=True)
+                planned(data, is_outline=True)  # refuses wrong settings
             self.mean_, samples = fit_mean(mean, samples)
-            columns = target_columns(samples.y)
+        return self._in_units(settings, samples, noises, is_scaled=is_scaled)
+
+    def _in_units(
+        self,
+        settings: GPSettings,
+        samples: Samples,
+        noises: FloatArray | None,
+        *,
+        is_scaled: bool,
+    ) -> FitData:
+        """Return what a fit reads, with targets in its units, which are set.
+
+        Noise variances (n_given,) are of the samples; None if they share one.
+        """
+        columns = target_columns(samples.y)
         self.y_mean_, self.y_scale_ = scale_targets(
             columns, samples.weights, is_scaled=is_scaled
         )

@@ -52,7 +52,7 @@ class FitReport:
     gram_seconds, solve_seconds : float
         Time for the Gram matrix; time for the choice of the noise, the factorisation,
         the solves, and the leave-one-out predictions if probabilities are calibrated on
-        them.
+        them. A regressor as `mean` is fitted before, and its time is not in them.
     backend, device, dtype : str
         Backend, device and precision of the covariances.
     backend_reason : str

@@ -395,15 +395,81 @@ def test_a_mean_that_knows_its_samples_by_heart_is_refused():
         gp.fit(X, y)
 
 
-def test_wrong_noise_is_an_error_before_the_mean_is_fitted():
-    class Unused(Broken):
-        def fit(self, X, y):
-            raise AssertionError("fitted")
+class Unused(DummyRegressor):
+    """A regressor that must not be fitted."""
 
+    def fit(self, X, y):
+        raise AssertionError("fitted")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"noise_variance": np.ones(3)},
+        {"noise_variance": -1.0},
+        {"amplitude": "large"},
+        {"solver": "fast"},
+        {"completion": "nystrom"},
+        {"completion": Nystrom(), "solver": ConjugateGradient()},
+        {"optimizer": "fast"},
+        {"optimizer": "loo", "noise_variance": np.ones(30)},
+        {"augment": Flip()},
+        {"observed_fraction": 2.0},
+        {"backend": "fast"},
+        {"dtype": "half"},
+        {"solve_dtype": "half"},
+        {"memory_budget": "all"},
+        {"n_jobs": 0},
+        {"verbose": "loud"},
+    ],
+    ids=str,
+)
+def test_wrong_settings_are_errors_before_the_mean_is_fitted(wrong):
     X, y, _ = rising()
-    gp = ConvNetGPRegressor(rbf(1.0), mean=Unused(), noise_variance=np.ones(3))
-    with pytest.raises(ValueError, match="one variance for each"):
+    gp = ConvNetGPRegressor(rbf(1.0), mean=Unused(), **wrong)
+    with pytest.raises(ValueError, match=r"|".join(wrong)) as caught:
         gp.fit(X, y)
+    with pytest.raises(ValueError, match=r"|".join(wrong)) as alone:
+        gp.set_params(mean=None).fit(X, y)
+    assert str(caught.value) == str(alone.value)
+
+
+def test_what_is_right_after_a_mean_is_not_refused_before_it():
+    X, y, _ = rising()
+    settings = {"normalize_y": False, "solve_dtype": "float32", "noise_variance": NOISE}
+    mean = DummyRegressor(strategy="constant", constant=1e14)
+    with pytest.raises(ValueError, match="have sizes up to"):
+        ConvNetGPRegressor(rbf(1.0), **settings).fit(X, y + 1e14)
+    gp = ConvNetGPRegressor(rbf(1.0), mean=mean, **settings).fit(X, y + 1e14)
+    assert np.abs(gp.loo_predict() - 1e14).max() < 100.0
+
+
+def test_random_numbers_are_drawn_once():
+    X, y, new = rising()
+    settings = {"completion": RandomFeatures(20), "noise_variance": NOISE}
+    mean = DummyRegressor(strategy="constant", constant=0.0)
+    found = [
+        ConvNetGPRegressor(rbf(1.0), random_state=np.random.RandomState(3), **settings)
+        .set_params(mean=one)
+        .fit(X, y)
+        .predict(new)
+        for one in (None, mean)
+    ]
+    np.testing.assert_array_equal(*found)
+
+
+def test_a_plan_says_what_it_leaves_out():
+    X, y, _ = rising()
+    mean = Ridge(2.0)
+    plan = ConvNetGPRegressor(rbf(1.0), mean=mean).plan(X, y)
+    assert plan.beside.startswith("up to 6 fits of Ridge(alpha=2.0)")
+    assert plan.beside in str(plan)
+    assert plan.as_dict()["beside"] == plan.beside
+    assert not hasattr(mean, "n_features_in_")
+    for other in (None, "linear"):
+        plan = ConvNetGPRegressor(rbf(1.0), mean=other).plan(X, y)
+        assert not plan.beside
+        assert "beside" not in str(plan)
 
 
 @pytest.mark.parametrize(
@@ -610,6 +676,16 @@ def test_each_regressor_has_a_mean(case):
     gp = case.new(normalize_y=False, mean=mean).fit(X, y)
     np.testing.assert_allclose(gp.predict(new), plain.predict(new) + 100.0, rtol=1e-6)
     np.testing.assert_allclose(gp.loo_predict(), plain.loo_predict() + 100.0, rtol=1e-6)
+
+
+@pytest.mark.parametrize("case", REGRESSORS.values(), ids=lambda case: case.name)
+def test_each_regressor_checks_its_settings_before_a_mean_is_fitted(case):
+    X, y, _ = case.data()
+    gp = case.new(mean=Unused(), amplitude="large")
+    for name in ("fit", "partial_fit"):
+        if hasattr(gp, name):
+            with pytest.raises(ValueError, match="'amplitude' parameter"):
+                getattr(gp, name)(X, y)
 
 
 @pytest.mark.parametrize("case", REGRESSORS.values(), ids=lambda case: case.name)
