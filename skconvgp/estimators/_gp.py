@@ -33,6 +33,7 @@ from skconvgp.estimators._growing import (
 )
 from skconvgp.estimators._kernel_estimator import KernelEstimator
 from skconvgp.estimators._landmarks import (
+    explains_landmarks,
     warn_of_new_classes,
     warn_of_uncovered_classes,
 )
@@ -268,7 +269,8 @@ class BaseGP(KernelEstimator):
             self.__dict__.pop(name, None)
         if landmarks is not None:
             self.landmark_indices_ = landmarks
-            training = training.with_landmarks_at(data.problem.rows, landmarks)
+            if explains_landmarks(process):
+                training = training.with_landmarks_at(data.problem.rows, landmarks)
         self._process, self._training = process, training.take(fitted.used)
         if solver is not None:  # the one of the fit, which the plan may fall back to
             self.solver_ = getattr(getattr(process, "posterior", 0), "solver", solver)

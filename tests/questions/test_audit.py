@@ -21,7 +21,7 @@ from skconvgp import (
     PatchGPClassifier,
     gram_matrix,
 )
-from skconvgp.completion import NearestNeighbors
+from skconvgp.completion import NearestNeighbors, SubsetOfData
 from skconvgp.kernels import PatchKernel, rbf
 from skconvgp.processes import alike_samples
 from skconvgp.processes.posterior import _alike
@@ -547,6 +547,21 @@ def test_ensembles_say_what_they_do_not_know():
     assert found.records("outliers") == []
     assert "ask one of `estimators_`" in found.unanswered["near_copies"]
     assert "outliers          unknown: it is made of several models" in str(found)
+
+
+def test_samples_of_a_subset_are_judged_as_all_are():
+    X, y = blobs(60)
+    gp = ConvNetGPClassifier(rbf(1.0), noise_variance=NOISE, random_state=0)
+    gp.set_params(completion=SubsetOfData(), observed_fraction=0.5).fit(X, y)
+    kept = gp.landmark_indices_
+    X[kept[3]] = 30.0
+    np.testing.assert_array_equal(gp.fit(X, y).landmark_indices_, kept)
+    whole = ConvNetGPClassifier(rbf(1.0), noise_variance=NOISE).fit(X[kept], y[kept])
+    found, expected = audit(gp), audit(whole)
+    assert column(found, "outliers", "index") == [
+        int(kept[i]) for i in column(expected, "outliers", "index")
+    ]
+    assert kept[3] in column(found, "outliers", "index")
 
 
 def test_neighbours_are_not_compared():

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from skconvgp import (
@@ -13,9 +14,10 @@ from skconvgp import (
     KernelFlowsRegressor,
     gram_matrix,
 )
+from skconvgp.completion import SubsetOfData
 from skconvgp.flows import Adam
 from skconvgp.kernels import rbf
-from skconvgp.questions import prediction_interval
+from skconvgp.questions import novelty, prediction_interval
 from tests.helpers.conformal import count_factors, target_p_value, units_of
 from tests.helpers.estimators import digits
 
@@ -53,6 +55,19 @@ def check(gp, X, y, new, *, level, weights=None, groups=None, n_points=60):
                 new_noise=gp.noise_variance_,
             )
             assert (lower <= target <= upper) == (p_value > 1.0 - level + 1e-9)
+
+
+def test_an_interval_of_a_subset_is_that_of_its_samples():
+    X, y = waves(60)
+    gp = ConvNetGPRegressor(rbf(1.0), noise_variance=NOISE, normalize_y=False)
+    whole = clone(gp)
+    gp.set_params(completion=SubsetOfData(), observed_fraction=0.4, random_state=0)
+    kept = gp.fit(X, y).landmark_indices_
+    assert 20 < len(kept) < 60
+    new = [[0.5], [2.0], [7.0]]
+    for ask in (prediction_interval, novelty):
+        expected = ask(whole.fit(X[kept], y[kept]), new)
+        np.testing.assert_allclose(ask(gp, new), expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("level", LEVELS)

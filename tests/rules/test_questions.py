@@ -4,10 +4,17 @@ from functools import partial
 
 import numpy as np
 import pytest
-from sklearn.base import is_classifier, is_regressor
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.linear_model import LogisticRegression
 
-from skconvgp import ImageClassifier
+from skconvgp import (
+    ConvNetGPRegressor,
+    ImageClassifier,
+    NystromCompletedGP,
+    NystromCompletedGPRegressor,
+)
+from skconvgp.completion import RandomFeatures
+from skconvgp.kernels import rbf
 from skconvgp.questions import (
     attribution,
     audit,
@@ -34,7 +41,11 @@ REFUSING = (
     "likelihood=Bernoulli",
 )
 # One kernel for all pairs, and features that have nothing to do with samples.
-WHOLE = ("completion=CoarseKernel()", "completion=RandomFeatures")
+WHOLE = (
+    "completion=CoarseKernel()",
+    "completion=RandomFeatures",
+    "completion=SubsetOfData",
+)
 # And features of a completed matrix, of which only left-out samples are not kept.
 FACTORED = (
     *WHOLE,
@@ -43,7 +54,6 @@ FACTORED = (
     "completion=IterativeSVD",
     "completion=SoftImpute",
     "completion=MatrixFactorization",
-    "completion=SubsetOfData",
 )
 # Whose factor gives no other one, and whose noise is of several kinds.
 NO_NOVELTY = ("solver=RefinedCholesky", "variance='fitc'")
@@ -108,6 +118,8 @@ def test_each_class_with_left_out_predictions_is_audited(case):
     assert 0 < found.n_samples <= len(case.data()[0])
     for name in ("near_copies", "outliers"):
         assert (getattr(found, name) is None) == (name in found.unanswered)
+    for text in found.unanswered.values():
+        assert any(word in text for word in (": use ", ": fit with ", ": ask "))
     is_unknown = any(setting in case.name for setting in NOT_COMPARED)
     assert (found.near_copies is None) == is_unknown
 
@@ -171,6 +183,47 @@ def test_each_class_has_representer_points_or_says_who_has(case):
     offset = fitted.latent_offset_[0] if is_classifier(fitted) else fitted.y_mean_[0]
     latent = fitted.predict_latent(new).reshape(len(new), -1)[:, 0] - offset
     np.testing.assert_allclose(everything, latent, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "gp",
+    [
+        NystromCompletedGPRegressor(rbf(1.0), n_landmarks=8),
+        ConvNetGPRegressor(rbf(1.0), completion=RandomFeatures(20)),
+    ],
+    ids=lambda gp: type(gp).__name__,
+)
+@pytest.mark.parametrize(
+    "ask",
+    [prediction_interval, novelty, representer_points],
+    ids=lambda ask: ask.__name__,
+)
+def test_features_with_known_noise_name_a_remedy_that_helps(gp, ask):
+    rng = np.random.default_rng(0)
+    X, variances = rng.normal(size=(40, 2)), rng.uniform(0.1, 0.3, 40)
+    y, new = X[:, 0], X[:3] + 0.1
+    gp = clone(gp).set_params(noise_variance=variances, random_state=0).fit(X, y)
+    remedy = r"`sample_weight`.*or use ConvNetGPRegressor with completion=None"
+    with pytest.raises(ValueError, match=remedy):
+        ask(gp, new)
+    gp.set_params(noise_variance=0.2).fit(X, y, sample_weight=0.2 / variances)
+    assert len(ask(gp, new)) in (2, 3)
+    whole = ConvNetGPRegressor(rbf(1.0), noise_variance=variances).fit(X, y)
+    assert len(ask(whole, new)) in (2, 3)
+
+
+def test_labels_with_a_noise_each_name_a_remedy_that_helps():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    y, new = X[:, 0] > 0.0, X[:3] + 0.1
+    gp = NystromCompletedGP(rbf(1.0), n_landmarks=8, likelihood="dirichlet")
+    gp.set_params(random_state=0).fit(X, y)
+    asked = prediction_set, novelty, representer_points
+    for ask in asked:
+        with pytest.raises(ValueError, match=r"fit with likelihood='gaussian'\.$"):
+            ask(gp, new)
+    gp.set_params(likelihood="gaussian").fit(X, y)
+    assert all(len(ask(gp, new)) in (2, 3) for ask in asked)
 
 
 def test_models_for_prediction_name_the_estimator_that_they_were_made_from():

@@ -36,7 +36,10 @@ NUMBERS = 2**21  # of a block of covariances
 ROUNDING = 32
 # Pairs of images whose covariances are computed at once, with those between pairs.
 PAIRS = 4
-NO_COVARIANCES = "it keeps no covariances of its training samples"
+NO_COVARIANCES = (
+    "it keeps no covariances of its training samples: use an estimator without a "
+    "completion, or NystromCompletedGP or its regressor with one noise of all samples"
+)
 NO_VARIANCES = (
     "it keeps no prior variances of its training samples: fit with completion=None or "
     "variance='dtc'"

@@ -37,10 +37,7 @@ from skconvgp.processes.posterior._left_out import inverse_blocks, inverse_diag_
 AT_ONCE = 2**17
 GRAM_COPIES = 3  # a matrix, and two factors of it
 FACTOR_REMEDY = "ask a model of fewer samples."
-LABELLED = (
-    "each label has a noise of its own: fit with likelihood='gaussian', or without a "
-    "completion"
-)
+LABELLED = "each label has a noise of its own: fit with likelihood='gaussian'"
 
 # Returns results (b, ...) for b new samples that are added.
 Question: TypeAlias = Callable[[Addition], Sequence[Tensor]]

@@ -49,7 +49,15 @@ from skconvgp.processes.posterior._one_more import (
 from skconvgp.processes.posterior._pool import Choice, choose_by_features
 from skconvgp.processes.posterior._shared import Shared, unit_noise
 
-NOT_KEPT = "it keeps no features of training samples: use {}"
+NOT_KEPT = (
+    "it keeps no features of training samples: use NystromCompletedGP or PatchGP, or "
+    "completion=None"
+)
+KNOWN_NOISE = (
+    "each sample has a noise variance of its own, and features are not kept then: use "
+    "a number v as `noise_variance` with `sample_weight`, for noise variances v / "
+    "weight, or use ConvNetGPRegressor with completion=None"
+)
 OWN_NOISE = (
     "variance='fitc' gives each sample a noise, which is not replaced by a smaller "
     "one: fit with variance='dtc'"
@@ -88,7 +96,7 @@ class AsksFeatures:
         if process.labels is not None:
             return LABELLED
         if process.growth is None:
-            return NOT_KEPT.format("NystromCompletedGP or PatchGP, or completion=None")
+            return NOT_KEPT if process.model.noise_shares is None else KNOWN_NOISE
         is_own = coefficients_of(process).variance == "fitc"
         return OWN_NOISE if other_noise and is_own else ""
 
