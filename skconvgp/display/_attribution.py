@@ -13,6 +13,7 @@ from skconvgp.display._pictures import (
     shown,
 )
 from skconvgp.display._pyplot import pyplot_for
+from skconvgp.engine import host_values
 from skconvgp.questions import attribution, representer_points
 
 if TYPE_CHECKING:
@@ -134,7 +135,9 @@ class AttributionDisplay:
         images, trained, labels, points = read_pictures(estimator, X), None, None, None
         if X_train is not None:
             trained = read_pictures(estimator, X_train, "X_train")
-            labels = None if y_train is None else np.asarray(y_train)
+            labels = (
+                None if y_train is None else np.asarray(host_values(y_train, "y_train"))
+            )
             if labels is not None and len(labels) != len(trained):
                 raise ValueError(
                     f"`y_train` must have one label for each of the {len(trained)} "

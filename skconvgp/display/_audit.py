@@ -14,6 +14,7 @@ from skconvgp.display._pictures import (
     shown,
 )
 from skconvgp.display._pyplot import pyplot_for
+from skconvgp.engine import host_values
 from skconvgp.questions import audit as ask
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ class AuditDisplay:
         ValueError
             For an array that holds no images, or fewer than there are samples.
         """
-        pictures = as_pictures(np.asarray(images))
+        pictures = as_pictures(np.asarray(host_values(images, "images")))
         if len(pictures) < audit.n_samples:
             raise ValueError(
                 f"`images` must have all images of `fit`, at least {audit.n_samples}, "

@@ -11,6 +11,7 @@ from sklearn.model_selection import cross_validate
 from skconvgp._typing import FloatArray
 from skconvgp.display._pyplot import pyplot_for
 from skconvgp.display._scoring import score_name
+from skconvgp.engine import host_numbers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -88,7 +89,7 @@ class CompletionErrorDisplay:
         exact_score: float | None = None,
         score_name: str | None = None,
     ) -> None:
-        self.fractions = np.asarray(fractions, dtype=np.float64)
+        self.fractions = host_numbers(fractions, "fractions")
         self.scores = self._curves("scores", scores)
         self.errors = self._curves("errors", errors or {})
         self.exact_score = exact_score
@@ -147,7 +148,7 @@ class CompletionErrorDisplay:
             have the same name, or a fraction is too small for a strategy.
         """
         strategies = _named(estimator, completions)
-        values = np.atleast_1d(np.asarray(fractions, dtype=np.float64))
+        values = np.atleast_1d(host_numbers(fractions, "fractions"))
 
         def measured(**settings: Any) -> tuple[float, float]:
             folds = cross_validate(
@@ -231,7 +232,7 @@ class CompletionErrorDisplay:
         self, argument: str, curves: Mapping[str, ArrayLike]
     ) -> dict[str, FloatArray]:
         arrays = {
-            name: np.asarray(values, dtype=np.float64)
+            name: host_numbers(values, f"{argument}[{name!r}]")
             for name, values in curves.items()
         }
         for name, values in arrays.items():

@@ -14,6 +14,7 @@ from skconvgp.display._pictures import (
     set_title,
 )
 from skconvgp.display._pyplot import pyplot_for
+from skconvgp.engine import host_numbers, host_values
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -147,10 +148,10 @@ class UncertainDigitsDisplay:
         display : UncertainDigitsDisplay
             The display, drawn.
         """
-        probabilities = np.asarray(y_prob)
-        pictures = as_pictures(np.asarray(images))
+        probabilities = host_numbers(y_prob, "y_prob")
+        pictures = as_pictures(np.asarray(host_values(images, "images")))
         columns = column_labels("y_prob", probabilities, labels)
-        truth = None if y_true is None else np.asarray(y_true)
+        truth = None if y_true is None else np.asarray(host_values(y_true, "y_true"))
         require_rows(len(pictures), y_prob=probabilities, y_true=truth)
         top = probabilities.argmax(axis=1)
         display = cls(pictures, columns[top], probabilities.max(axis=1), truth)

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from skconvgp._settings import is_int
 from skconvgp.display._pyplot import pyplot_for
+from skconvgp.engine import host_numbers, host_values
 from skconvgp.questions import novelty
 
 if TYPE_CHECKING:
@@ -144,14 +145,14 @@ class NoveltyDisplay:
         ValueError
             For p-values that are none, another number of times, or a wrong level.
         """
-        values = np.asarray(p_values, dtype=np.float64)
+        values = host_numbers(p_values, "p_values")
         are_shares = values.ndim == 1 and ((values > 0.0) & (values <= 1.0)).all()
         if not are_shares or not len(values):
             raise ValueError(
                 "`p_values` must be one row of numbers above 0 and at most 1, got "
                 f"{p_values!r}."
             )
-        given = None if times is None else np.asarray(times)
+        given = None if times is None else np.asarray(host_values(times, "times"))
         if given is not None and given.shape != values.shape:
             raise ValueError(
                 f"`times` must have one time for each of {len(values)} p-values, got "

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skconvgp.display._pyplot import pyplot_for
+from skconvgp.engine import host_values
 from skconvgp.kernels import PatchKernel
 from skconvgp.processes import terms_of
 
@@ -113,7 +114,11 @@ class PatchesDisplay:
             not a PatchKernel.
         """
         shape = estimator.image_shape_
-        given = np.zeros(shape) if image is None else np.asarray(image)
+        given = (
+            np.zeros(shape)
+            if image is None
+            else np.asarray(host_values(image, "image"))
+        )
         if given.size != np.prod(shape):
             raise ValueError(
                 f"`image` must have the shape {shape!r} of the training images, got "

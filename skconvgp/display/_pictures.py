@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skconvgp.engine import host_values
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -40,7 +42,7 @@ def as_pictures(images: NDArray[Any], name: str = "images") -> NDArray[Any]:
 
 def read_pictures(estimator: Any, X: ArrayLike, name: str = "X") -> NDArray[Any]:
     """Return images (n, c, h, w) of an estimator, which may be given as vectors."""
-    images = np.asarray(X)
+    images = np.asarray(host_values(X, name))
     if images.ndim == ROWS:
         images = images.reshape(len(images), *estimator.image_shape_)
     return as_pictures(images, name)
@@ -119,7 +121,9 @@ def column_labels(name: str, columns: NDArray[Any], labels: ArrayLike | None) ->
             f"`{name}` must have shape (n, n_classes), got {columns.shape!r}."
         )
     k = columns.shape[1]
-    found = np.arange(k) if labels is None else np.asarray(labels)
+    found = (
+        np.arange(k) if labels is None else np.asarray(host_values(labels, "labels"))
+    )
     if found.shape != (k,):
         raise ValueError(
             f"`labels` must have one label for each of the {k} columns of "

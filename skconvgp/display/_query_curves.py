@@ -14,6 +14,7 @@ from skconvgp._settings import is_int
 from skconvgp._typing import FloatArray
 from skconvgp.display._pyplot import pyplot_for
 from skconvgp.display._scoring import score_name
+from skconvgp.engine import host_numbers, host_values
 from skconvgp.estimators._validation import random_source
 from skconvgp.questions import query
 from skconvgp.questions._query import checked_strategy
@@ -95,7 +96,7 @@ class QueryCurvesDisplay:
         *,
         score_name: str | None = None,
     ) -> None:
-        self.numbers = np.asarray(numbers)
+        self.numbers = np.asarray(host_values(numbers, "numbers"))
         if self.numbers.ndim != 1 or not (np.diff(self.numbers) > 0).all():
             raise ValueError(
                 f"`numbers` must be one row of ascending numbers, got {numbers!r}."
@@ -170,7 +171,7 @@ class QueryCurvesDisplay:
             For strategies that are not those of the estimator, numbers that are no
             positive integers, or more labels than the pool has.
         """
-        X, y = indexable(X, np.asarray(y))
+        X, y = indexable(X, np.asarray(host_values(y, "y")))
         sizes = {"start": start, "batch": batch, "n_batches": n_batches}
         n_test = max(1, round(0.3 * len(y))) if test_size is None else test_size
         _check_sizes(len(y), **sizes, n_draws=n_draws, test_size=n_test)
@@ -280,7 +281,7 @@ class QueryCurvesDisplay:
 
     def _draws(self, name: str, scores: ArrayLike) -> FloatArray:
         """Return the scores (n_draws, n_numbers) of a strategy."""
-        draws = np.atleast_2d(np.asarray(scores, dtype=np.float64))
+        draws = np.atleast_2d(host_numbers(scores, "scores"))
         if draws.ndim != 2 or not len(draws) or draws.shape[1] != len(self.numbers):
             raise ValueError(
                 f"`scores` of {name!r} must have a row of {len(self.numbers)} scores "

@@ -16,6 +16,7 @@ from skconvgp.display._pictures import (
     shown,
 )
 from skconvgp.display._pyplot import pyplot_for
+from skconvgp.engine import host_values
 from skconvgp.questions import prediction_set
 
 if TYPE_CHECKING:
@@ -162,10 +163,10 @@ class PredictionSetDisplay:
             For an array that holds no images, or numbers of rows or labels that differ.
         """
         pictures, members = (
-            as_pictures(np.asarray(images)),
-            np.asarray(sets, dtype=bool),
+            as_pictures(np.asarray(host_values(images, "images"))),
+            np.asarray(host_values(sets, "sets"), dtype=bool),
         )
-        truth = None if y_true is None else np.asarray(y_true)
+        truth = None if y_true is None else np.asarray(host_values(y_true, "y_true"))
         columns = column_labels("sets", members, labels)
         require_rows(len(pictures), sets=members, y_true=truth)
         display = cls(pictures, members, columns, truth)

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skconvgp._typing import FloatArray
 from skconvgp.display._pyplot import pyplot_for
+from skconvgp.engine import host_numbers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -74,7 +75,7 @@ class SpectrumDisplay:
         noise_variance: float | None = None,
         name: str | None = None,
     ) -> None:
-        values = np.asarray(eigenvalues, dtype=np.float64)
+        values = host_numbers(eigenvalues, "eigenvalues")
         if values.ndim != 1 or not len(values) or not np.isfinite(values).all():
             raise ValueError(
                 "`eigenvalues` must be a non-empty array (n,) of finite numbers, got "
@@ -170,7 +171,7 @@ class SpectrumDisplay:
         ValueError
             If the matrix is not square, or its mean diagonal is not above 0.
         """
-        matrix = np.asarray(gram, dtype=np.float64)
+        matrix = host_numbers(gram, "gram")
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
             raise ValueError(
                 f"`gram` must be a square matrix, got shape {matrix.shape}."

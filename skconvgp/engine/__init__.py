@@ -36,7 +36,13 @@ from skconvgp.engine._held import (
     place,
     place_rows,
 )
-from skconvgp.engine._host_values import host_values
+from skconvgp.engine._host_values import (
+    first_shapes,
+    host_arrays,
+    host_numbers,
+    host_values,
+    named_shapes,
+)
 from skconvgp.engine._local import (
     kernel_neighborhoods,
     matrix_neighborhoods,
@@ -85,6 +91,7 @@ __all__ = [
     "count_gpus",
     "drop_cached_memory",
     "finish_on_gpu",
+    "first_shapes",
     "for_each",
     "free_memory",
     "freeze",
@@ -94,6 +101,8 @@ __all__ = [
     "gpu_memory",
     "has_room",
     "held",
+    "host_arrays",
+    "host_numbers",
     "host_values",
     "join_rows",
     "keep_held",
@@ -101,6 +110,7 @@ __all__ = [
     "kernel_shape",
     "matrix_neighborhoods",
     "measure_tiles",
+    "named_shapes",
     "nearest",
     "on_device",
     "place",

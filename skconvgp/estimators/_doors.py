@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skconvgp._typing import FloatArray, ImageShape
-from skconvgp.engine import host_values
+from skconvgp.engine import host_numbers, host_values
 from skconvgp.estimators._given import (
     checked_pair,
     checked_rows,
@@ -414,7 +414,7 @@ def new_rows(
                 "object."
             )
         return NewRows(rows)
-    values = np.asarray(host_values(diag, "diag"), dtype=np.float64)
+    values = host_numbers(diag, "diag")
     if values.shape != (len(rows),):
         raise ValueError(
             f"`diag` must have shape {(len(rows),)!r}, one prior variance for each row "

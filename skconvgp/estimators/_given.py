@@ -1,7 +1,6 @@
 """Samples, labels and weights as users give them: sequences, tensors and frames."""
 
 import math
-from contextlib import suppress
 from os import PathLike
 from typing import Any
 
@@ -11,7 +10,7 @@ from sklearn.utils.validation import validate_data
 
 from skconvgp._tensors import native
 from skconvgp._typing import ImageShape
-from skconvgp.engine import host_values
+from skconvgp.engine import first_shapes, host_arrays, named_shapes
 from skconvgp.estimators._columns import require_distinct_names, shape_of_columns
 from skconvgp.estimators._pictures import (
     holds_pictures,
@@ -20,7 +19,6 @@ from skconvgp.estimators._pictures import (
 )
 
 FLOATS = [np.float64, np.float32]  # arrays of other types become float64
-MOST_TOLD = 4
 
 
 def host_samples(X: Any) -> Any:
@@ -32,7 +30,7 @@ def host_samples(X: Any) -> Any:
         raise ValueError("X is a single picture: pass [X], a list of one picture.")
     if holds_pictures(X):
         return stack_pictures(X)
-    X = host_values(X, "X")
+    X = host_arrays(X, "X")
     _require_no_paths(X)
     return _stacked(X) if isinstance(X, list | tuple) else X
 
@@ -80,21 +78,11 @@ def _stacked(X: Any) -> NDArray[Any]:
         raise ValueError(_of_different_sizes(X)) from error
 
 
-def _first_of_each_shape(samples: Any) -> dict[tuple[int, ...], int]:
-    """Return the shapes of samples, each with the index of the first that has it."""
-    first: dict[tuple[int, ...], int] = {}
-    for i, one in enumerate(samples):
-        with suppress(ValueError):  # a sample may itself be uneven
-            first.setdefault(tuple(np.shape(one)), i)
-    return first
-
-
 def _of_different_sizes(samples: Any) -> str:
     """Return words about samples of different sizes, with one sample of each shape."""
-    each = list(_first_of_each_shape(samples).items())[:MOST_TOLD]
-    listed = ", ".join(f"X[{i}] has shape {shape!r}" for shape, i in each)
+    shapes = named_shapes(samples, "X")
     return (
-        f"X holds samples of different sizes ({listed}): bring images to one height, "
+        f"X holds samples of different sizes ({shapes}): bring images to one height, "
         "width and number of channels, as ReadImages(size=32) of skconvgp.transforms "
         "does; rows to one length."
     )
@@ -120,8 +108,8 @@ def _require_no_image(X: Any, cells: list[Any]) -> None:
             "X holds pictures in its cells: pass the column of pictures as a list, as "
             "by list(X['image'])."
         )
-    if any(getattr(one, "ndim", 0) for one in cells):
-        if X.ndim == 1 and len(_first_of_each_shape(X)) > 1:
+    if any(isinstance(one, list) or getattr(one, "ndim", 0) for one in cells):
+        if X.ndim == 1 and len(first_shapes(X)) > 1:
             raise ValueError(_of_different_sizes(X))
         raise ValueError(
             f"X holds arrays of shape {np.shape(cells[0])!r} in its cells: join the "

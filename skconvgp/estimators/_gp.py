@@ -413,7 +413,10 @@ class BaseGP(KernelEstimator):
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
         """Return the mean, with deviations (n, k) or covariances (n, n, k) if asked."""
         model = self._process.model
-        variances, added = model.function_variances, model.observation_noise * noise
+        variances, added = (
+            model.function_variances,
+            model.observation_noise * bool(noise),
+        )
         if return_std:
             return mean, np.sqrt((latent.var + added) * variances) * model.scale
         if return_cov:

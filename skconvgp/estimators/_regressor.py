@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
+from skconvgp.engine import host_values
 from skconvgp.estimators._doors import Samples, Training, read_training
 from skconvgp.estimators._fitting import FitData, PlannedFit
 from skconvgp.estimators._for_prediction import kept_of_targets, with_attributes
@@ -325,7 +326,8 @@ class GPRegressor(RegressorMixin, MultiOutputMixin, BaseGP):
 
     def _add(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> Self:
         """Add samples to the process."""
-        if np.ndim(self.noise_variance) or self._process.model.noise_shares is not None:
+        noise = host_values(self.noise_variance, "noise_variance")
+        if np.ndim(noise) or self._process.model.noise_shares is not None:
             raise ValueError(
                 "`partial_fit` cannot add samples with a noise variance each: call "
                 "`fit` with all samples and all of `noise_variance`."

@@ -78,7 +78,8 @@ def read_noises(
     Not all estimators allow it. An outline of a fit may be of fewer samples.
     """
     given = settings["noise_variance"]
-    if isinstance(given, str) or np.ndim(given) == 0:
+    found = host_values(given, "noise_variance")
+    if isinstance(given, str) or np.ndim(found) == 0:
         return None
     if not is_allowed:
         raise ValueError(
@@ -86,7 +87,6 @@ def read_noises(
             "`noise_variance` is an array: use a number v and `sample_weight`, for "
             "noise variances v / weight, or ConvNetGPRegressor."
         )
-    found = host_values(given, "noise_variance")
     try:
         noises = np.asarray(found, dtype=np.float64)
     except (TypeError, ValueError):

@@ -29,6 +29,7 @@ from skconvgp.engine import (
 from skconvgp.estimators._doors import Samples, read_new, read_training
 from skconvgp.estimators._given import host_samples
 from skconvgp.estimators._kernel_estimator import KernelEstimator
+from skconvgp.estimators._labels import require_one_kind
 from skconvgp.estimators._public_fit import public_fit
 from skconvgp.estimators._scale import warn_of_scale
 from skconvgp.estimators._targets import target_columns
@@ -447,6 +448,7 @@ def _targets(y: NDArray[Any]) -> tuple[FloatArray, Tensor | None]:
         centred = values - values.mean(axis=0)
         scale = centred.std(axis=0)
         return centred / np.where(scale > 0.0, scale, 1.0), None
+    require_one_kind(y)
     classes, codes = np.unique(y, return_inverse=True)
     columns = np.eye(len(classes))[codes]
     return columns - columns.mean(axis=0), torch.from_numpy(codes)

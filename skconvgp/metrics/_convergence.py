@@ -5,7 +5,7 @@ from numpy.typing import ArrayLike
 
 from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
-from skconvgp.engine import host_values
+from skconvgp.engine import host_numbers
 
 __all__ = ["split_rhat"]
 
@@ -49,7 +49,7 @@ def split_rhat(draws: ArrayLike) -> FloatArray:
     >>> bool(split_rhat(draws + np.arange(4.0)[:, None]) > 1.5)
     True
     """
-    values = np.asarray(host_values(draws, "draws"), dtype=np.float64)
+    values = host_numbers(draws, "draws")
     half = values.shape[1] // 2 if values.ndim > 1 else 0
     if 2 * half < LEAST_LENGTH:
         raise ValueError(

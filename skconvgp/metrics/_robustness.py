@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 from skconvgp._ambient import public
 from skconvgp._settings import is_int
 from skconvgp._typing import FloatArray
-from skconvgp.engine import host_values
+from skconvgp.engine import host_numbers, host_values
 
 __all__ = ["robustness_curve"]
 
@@ -160,14 +160,14 @@ def _codes_of(estimator: Any, labels: NDArray[Any]) -> NDArray[np.intp]:
 
 
 def _check_range(clip: Any) -> tuple[float, float]:
-    values = np.asarray(clip, dtype=np.float64)
+    values = host_numbers(clip, "clip")
     if values.shape != (2,) or not values[0] <= values[1]:
         raise ValueError(f"`clip` must be a pair (low, high), got {clip!r}.")
     return float(values[0]), float(values[1])
 
 
 def _check_bounds(epsilons: Sequence[float]) -> FloatArray:
-    bounds = np.atleast_1d(np.asarray(epsilons, dtype=np.float64))
+    bounds = np.atleast_1d(host_numbers(epsilons, "epsilons"))
     if bounds.ndim != 1 or not np.isfinite(bounds).all() or (bounds < 0.0).any():
         raise ValueError(f"`epsilons` must be finite numbers >= 0, got {epsilons!r}.")
     return bounds

@@ -5,6 +5,7 @@ import torch
 from numpy.typing import ArrayLike
 
 from skconvgp._ambient import public
+from skconvgp.engine import host_numbers
 from skconvgp.linalg import gaussian_transport
 
 __all__ = ["gaussian_wasserstein"]
@@ -45,7 +46,7 @@ def gaussian_wasserstein(cov1: ArrayLike, cov2: ArrayLike) -> float:
     >>> f"{gaussian_wasserstein(np.eye(4), 9.0 * np.eye(4)):.6f}"
     '4.000000'
     """
-    first, second = (np.array(one, dtype=np.float64) for one in (cov1, cov2))
+    first, second = host_numbers(cov1, "cov1"), host_numbers(cov2, "cov2")
     if first.ndim != 2 or not first.shape == second.shape == first.T.shape:
         raise ValueError(
             f"`cov1` and `cov2` must be square matrices of the same size, got shapes "

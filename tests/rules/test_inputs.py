@@ -1,5 +1,6 @@
 """What users give as samples is read alike by every public class, or is refused."""
 
+import inspect
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import polars as pl
 import pytest
 import sklearn
 import torch
+from sklearn.base import is_classifier, is_regressor
 from sklearn.gaussian_process import GaussianProcessRegressor
 
 from skconvgp import (
@@ -16,11 +18,13 @@ from skconvgp import (
     ConvNetGPRegressor,
     ImageClassifier,
     KernelEnsembleClassifier,
+    display,
     gram_diag,
     gram_gradient,
     gram_matrix,
     gram_vjp,
     metrics,
+    questions,
 )
 from skconvgp.kernels import rbf
 from skconvgp.transforms import ScatteringTransform
@@ -389,3 +393,93 @@ def test_targets_and_weights_are_tensors_too():
         with sklearn.config_context(array_api_dispatch=dispatch):
             gp = ConvNetGPRegressor(rbf(1.0)).fit(*map(tensor, (X, y, weights)))
         np.testing.assert_array_equal(gp.dual_coef_, expected.dual_coef_)
+
+
+# Sequences that make no array
+
+
+def ragged(n):
+    """Return lists for n samples, the first one longer than the others."""
+    return [[1.0, 2.0], *([[3.0]] * (n - 1))]
+
+
+def in_cells(n):
+    """Return an array for n samples whose cells hold lists."""
+    cells = np.empty(n, dtype=object)
+    cells[:] = ragged(n)
+    return cells
+
+
+NO_ARRAY = r"different (lengths|sizes)|in a cell|in its cells"
+UNEVEN = pytest.mark.parametrize("uneven", [ragged, in_cells])
+
+
+@UNEVEN
+@every_class
+def test_uneven_samples_and_targets_are_refused_in_fit(case, uneven):
+    X, y, _ = case.data()
+    known = inspect.signature(case.estimator.fit).parameters
+    for name in {"X", "y", "sample_weight", "groups"} & set(known):
+        given = {"X": X, **({"y": y} if "y" in known else {}), name: uneven(len(X))}
+        if name == "y" and is_unsupervised(case):
+            continue
+        with pytest.raises(ValueError, match=NO_ARRAY) as told:
+            case.new().fit(**given)
+        assert name in str(told.value)
+
+
+def is_unsupervised(case):
+    """Return whether labels are not read."""
+    return not is_classifier(case.estimator) and not is_regressor(case.estimator)
+
+
+@UNEVEN
+@every_class
+def test_uneven_samples_are_refused_after_fit(case, uneven):
+    fitted, new = fitted_to_images(case), case.data()[2]
+    for name in ("predict", "predict_proba", "predict_latent", "sample_y", "transform"):
+        if hasattr(fitted, name):
+            with pytest.raises(ValueError, match=NO_ARRAY):
+                getattr(fitted, name)(uneven(len(new)))
+    for name, given in {"predict_latent": "diag", "latent_gradient": "weights"}.items():
+        method = getattr(fitted, name, None)
+        if method and given in inspect.signature(method).parameters:
+            with pytest.raises(ValueError, match=NO_ARRAY):
+                method(new, **{given: uneven(len(new))})
+
+
+@UNEVEN
+@pytest.mark.parametrize("name", ["BinaryEncoder", "KernelFlowsWarp"])
+def test_transformers_refuse_uneven_labels(name, uneven):
+    case = next(one for one in CLASSES if type(one.estimator).__name__ == name)
+    X, _, _ = case.data()
+    with pytest.raises(ValueError, match=NO_ARRAY):
+        case.new().fit(X, uneven(len(X)))
+
+
+@UNEVEN
+def test_questions_metrics_and_displays_refuse_uneven_values(uneven):
+    X, y = wave(20)
+    gp = ConvNetGPRegressor(rbf(1.0)).fit(X, y)
+    four = uneven(4)
+    calls = [
+        lambda: questions.prediction_interval(gp, four),
+        lambda: questions.attribution(gp, X[:4], four, method="occlusion"),
+        lambda: questions.query(gp, four, 1),
+        lambda: questions.select_threshold(four, np.ones((4, 2)), risk=0.1),
+        lambda: metrics.reliability_table(four, np.ones((4, 2)) / 2.0),
+        lambda: metrics.split_rhat(four),
+        lambda: metrics.gaussian_wasserstein(four, np.eye(4)),
+        lambda: gram_matrix(rbf(1.0), four),
+        lambda: gram_vjp(rbf(1.0), X[:4], X[:4], four),
+        lambda: display.SpectrumDisplay(four),
+        lambda: display.SpectrumDisplay.from_gram(four),
+        lambda: display.NoveltyDisplay.from_p_values(four),
+        lambda: display.CompletionErrorDisplay(four, {}),
+        lambda: display.CompletionErrorDisplay([0.1], {"a": four}),
+        lambda: display.PredictionSetDisplay.from_sets(four, np.ones((4, 2))),
+        lambda: display.PredictionSetDisplay.from_sets(np.ones((4, 2, 2)), four),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match=NO_ARRAY):
+            call()

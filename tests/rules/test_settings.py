@@ -10,6 +10,7 @@ from tests.helpers.public import CASES, KERNELS
 pytestmark = pytest.mark.filterwarnings("ignore")
 HUGE = 10**400
 VALUES = {"nan": float("nan"), "an int of 401 digits": HUGE, "text": "1e400"}
+VALUES["a ragged list"] = [[1.0, 2.0], [3.0]]
 # Of these, a huge number is taken: the work goes on until it converges or is stopped,
 # and all patches there are take a while.
 ENDLESS = {"max_iter", "n_restarts", "n_steps", "n_inducing"}

@@ -14,6 +14,7 @@ import torch
 from skconvgp._settings import is_int
 from skconvgp._typing import FloatArray
 from skconvgp.completion import Nystrom, RandomFeatures
+from skconvgp.engine import host_values
 from skconvgp.estimators._training import (
     A_MAKER,
     as_held_out,
@@ -245,7 +246,7 @@ def _prior(given: Given) -> tuple[Kernel | None, Kernel | None]:
 
 def _as_share(value: object) -> float:
     """Return further points as a share of the samples; 0 if they are given."""
-    if not isinstance(value, str) and np.ndim(value):  # type: ignore[arg-type]
+    if not isinstance(value, str) and np.ndim(host_values(value, "extra_points")):
         return 0.0
     try:
         return as_positive(value, allows_zero=True)
@@ -255,7 +256,7 @@ def _as_share(value: object) -> float:
 
 def _n_given_points(given: Given, *, has_kernel: bool) -> int | None:
     """Return how many further points are given, if they are."""
-    points = given["extra_points"]
+    points = host_values(given["extra_points"], "extra_points")
     if isinstance(points, str) or not np.ndim(points):
         return None
     if not has_kernel:
