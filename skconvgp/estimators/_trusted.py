@@ -1,5 +1,9 @@
 """Names of our types, for loading files of skops."""
 
+from inspect import isabstract
+
+from sklearn.gaussian_process import kernels as theirs
+
 from skconvgp import (
     augmentation,
     completion,
@@ -151,8 +155,17 @@ _TRANSFORMERS = [
     "skconvgp.transforms._whole.ZCAWhitening",
 ]
 
+# Kernels of scikit-learn hold numbers and each other. Its regressors are in the list of
+# skops, but for trees and neighbours, whose memory a forged file could corrupt.
+_CLASSES += [
+    cls
+    for cls in vars(theirs).values()
+    if isinstance(cls, type) and issubclass(cls, theirs.Kernel) and not isabstract(cls)
+]
+
 # Pass it as `trusted=` to skops.io.load: the types of this package that a fitted
-# estimator holds. A third-party part has to be trusted by its own name.
+# estimator holds, and the kernels of scikit-learn. A third-party part has to be trusted
+# by its own name.
 SKOPS_TRUSTED_TYPES = sorted(
     [f"{cls.__module__}.{cls.__qualname__}" for cls in _CLASSES] + _TRANSFORMERS
 )

@@ -75,7 +75,7 @@ def require_variance(name: str, value: object, *, is_of_each: bool = False) -> N
         if not (math.isfinite(number) and number >= 0.0):
             raise ValueError(
                 f"`{name}` is a variance and must be a finite number >= 0, "
-                f"got {shown(value)}.{_as_float_hint(item)}"
+                f"got {shown(value)}.{_hint(item)}"
             )
 
 
@@ -84,7 +84,7 @@ def require_positive(name: str, value: Scalar) -> None:
     if not SMALLEST <= _as_number(value) <= LARGEST:
         raise ValueError(
             f"`{name}` must be a finite number > 0, from {SMALLEST:g} to {LARGEST:g}, "
-            f"got {shown(value)}.{_as_float_hint(value)}"
+            f"got {shown(value)}.{_hint(value)}"
         )
 
 
@@ -93,7 +93,7 @@ def require_within(name: str, value: object, largest: float) -> None:
     if not abs(_as_number(value)) <= largest:
         raise ValueError(
             f"`{name}` must be a finite number from {-largest:g} to {largest:g}, "
-            f"got {shown(value)}.{_as_float_hint(value)}"
+            f"got {shown(value)}.{_hint(value)}"
         )
 
 
@@ -110,14 +110,16 @@ def require_positive_int(
 def _as_number(value: object) -> float:
     """Return a number as a float; NaN for other values, and for ints torch refuses."""
     if isinstance(value, Tensor):
-        return plain_value(value)
+        return plain_value(value) if value.numel() == 1 else math.nan
     if isinstance(value, Integral) and abs(int(value)) > LARGEST_INT:
         return math.nan
     return float(value) if isinstance(value, Real) else math.nan
 
 
-def _as_float_hint(value: object) -> str:
-    """Return a sentence on an int that is too large, and nothing for other values."""
+def _hint(value: object) -> str:
+    """Return a sentence on a wrong tensor or a large int, nothing for other values."""
+    if isinstance(value, Tensor) and value.numel() != 1:
+        return " Give several numbers as an array or a list, as by tensor.tolist()."
     if isinstance(value, Integral) and math.isnan(_as_number(value)):
         return " Give numbers of this size as floats, such as 1e30."
     return ""

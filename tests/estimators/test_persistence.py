@@ -8,8 +8,12 @@ import joblib
 import numpy as np
 import pytest
 import torch
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.gaussian_process import kernels as sk
+from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVR
 
 from skconvgp import (
     SKOPS_TRUSTED_TYPES,
@@ -22,6 +26,7 @@ from skconvgp import (
     NystromCompletedGPRegressor,
     PatchGPClassifier,
     PatchGPRegressor,
+    from_sklearn_kernel,
     gram_matrix,
 )
 from skconvgp.augmentation import Flip, Shift
@@ -275,8 +280,54 @@ def test_nothing_that_is_saved_is_tied_to_a_device():
         WithoutTensors(io.BytesIO()).dump([torch.zeros(1)])
 
 
-def test_trusted_types_are_of_this_package():
-    assert all(name.startswith("skconvgp.") for name in SKOPS_TRUSTED_TYPES)
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        sk.ConstantKernel(2.0) * sk.RBF([1.0, 2.0], "fixed") + sk.DotProduct(),
+        sk.Matern() ** 2,
+        sk.ExpSineSquared(),
+        sk.RationalQuadratic(),
+        sk.PairwiseKernel(metric="laplacian"),
+    ],
+    ids=repr,
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("optimizer", [None, "evidence"])
+def test_kernels_of_scikit_learn_are_read_back(theirs, optimizer, tmp_path):
+    X, _ = blobs(12)
+    gp = ConvNetGPRegressor(from_sklearn_kernel(theirs), optimizer=optimizer)
+    gp.fit(X, X[:, 0])
+    loaded = through_skops(gp, tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict(X + 0.1), gp.predict(X + 0.1))
+    assert loaded.kernel_ == gp.kernel_
+
+
+@pytest.mark.parametrize(
+    ("mean", "further"),
+    [
+        (Ridge(), []),
+        (make_pipeline(StandardScaler(), SVR()), []),
+        (
+            RandomForestRegressor(3, min_samples_leaf=6, random_state=0),
+            ["sklearn.tree._tree.Tree"],
+        ),
+    ],
+    ids=repr,
+)
+def test_regressors_as_means_are_read_back(mean, further):
+    X, _ = blobs(30)
+    gp = ConvNetGPRegressor(rbf(1.0), mean=mean).fit(X, X[:, 0])
+    data = sio.dumps(gp)
+    unknown = set(sio.get_untrusted_types(data=data)) - set(SKOPS_TRUSTED_TYPES)
+    assert sorted(unknown) == further
+    loaded = sio.loads(data, trusted=SKOPS_TRUSTED_TYPES + further)
+    np.testing.assert_array_equal(loaded.predict(X + 0.1), gp.predict(X + 0.1))
+
+
+def test_trusted_types_are_of_this_package_or_kernels():
+    kernels = f"{sk.__name__}."
+    assert all(name.startswith(("skconvgp.", kernels)) for name in SKOPS_TRUSTED_TYPES)
+    assert f"{kernels}Kernel" not in SKOPS_TRUSTED_TYPES
     assert sorted(set(SKOPS_TRUSTED_TYPES)) == SKOPS_TRUSTED_TYPES
 
 

@@ -61,6 +61,20 @@ def test_variances(name, value):
     refuses(arcsine(**setting), *words)
 
 
+def test_a_tensor_of_several_numbers_is_named():
+    several, remedy = torch.ones(2), "as by tensor.tolist()"
+    refuses(
+        dot_product(weight_variance=several), "`weight_variance`", repr(several), remedy
+    )
+    refuses(
+        Sequential(Flatten(), Dense(weight_variance=several)),
+        "`weight_variance`",
+        remedy,
+    )
+    refuses(rbf(several), "`lengthscale`", repr(several), remedy)
+    rbf(torch.tensor(2.0)).check(SHAPE)
+
+
 @pytest.mark.parametrize("value", NOT_VARIANCES)
 def test_variances_of_layers(value):
     kernel = dense(depth=1).unshared().replace(weight_variance=(1.0, value))

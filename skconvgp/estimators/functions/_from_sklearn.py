@@ -78,10 +78,18 @@ def from_sklearn_kernel(kernel: Any) -> "SklearnKernel":
     >>> round(gp.kernel_.sklearn_kernel.periodicity, 3)
     1.0
     """
-    if not isinstance(kernel, TheirKernel) or not kernel.requires_vector_input:
+    is_theirs = isinstance(kernel, TheirKernel)
+    if not is_theirs or not kernel.requires_vector_input:
+        remedy = f"got {kernel!r}."
+        if is_theirs:
+            remedy = (
+                f"and {type(kernel).__name__} does not look at them, got {kernel!r}: "
+                "combine it with one that does, as in ConstantKernel() * RBF(). Noise, "
+                "as of WhiteKernel, is `noise_variance` of the estimator."
+            )
         raise ValueError(
             "`kernel` must be a kernel of rows from sklearn.gaussian_process.kernels, "
-            f"got {kernel!r}."
+            f"{remedy}"
         )
     made = SklearnKernel(clone(kernel))
     _ = made.hyperparameters  # raises for bounds that have no equivalent

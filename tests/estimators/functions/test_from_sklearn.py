@@ -167,6 +167,9 @@ def test_settings_are_those_of_scikit_learn():
         (sk.RBF, "got <class"),
         ("rbf", "got 'rbf'"),
         (as_sklearn_kernel(rbf(1.0)), "got as_sklearn_kernel"),
+        (sk.ConstantKernel(), "combine it with one that does, as in ConstantKernel()"),
+        (sk.WhiteKernel(), "WhiteKernel does not look at them"),
+        (sk.WhiteKernel() + 1.0, "`noise_variance` of the estimator"),
         (
             sk.RBF([1.0, 2.0], [(1e-3, 1.0), (1e-3, 2.0)]),
             "elements of `length_scale` must have the same bounds, got [[0.001, 1.0]",
