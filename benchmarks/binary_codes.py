@@ -8,6 +8,7 @@ images: a Gaussian process of optical random features, which is the source's sys
 without its device, and the five nearest codes.
 Test images are the first ones. Table 3.3 has the encoder "lenet", table 3.6 "resnet".
 The source trains on all images, and does not say how long, nor with how many features.
+Score functions also without a baseline, as in its figures 3.6 and 3.7.
 Three further rows have codes without such a training: signs of random directions of the
 images, and of their projection by linear discriminant analysis or by neighbourhood
 components, both of scikit-learn, which read the labels.
@@ -51,6 +52,7 @@ REPORTED = {
     },
 }
 AUTOENCODER = "autoencoder"
+SCORE, NO_BASELINE = "score", "score, no baseline"
 SIGNS, DISCRIMINANT = "random signs", "discriminants, random signs"
 COMPONENTS = "components, random signs"
 PEERS = (SIGNS, DISCRIMINANT, COMPONENTS)
@@ -72,12 +74,13 @@ METHODS = (
     AUTOENCODER,
     "feedback",
     "straight_through",
-    "score",
+    SCORE,
+    NO_BASELINE,
     "isolated",
     "analytic",
 )
 # For table 3.6; methods without an encoder have the rows of "lenet".
-OF_RESNET = (AUTOENCODER, "straight_through", "score", "analytic")
+OF_RESNET = (AUTOENCODER, "straight_through", SCORE, "analytic")
 
 
 def options(add: Any) -> None:
@@ -145,11 +148,13 @@ def measure(named: Figures, some: Samples, device: str) -> Figures:
 def _learned(named: Figures, some: Samples, device: str) -> tuple:
     """Return the codes of an encoder, and what is known of its training."""
     method, is_alone = named["method"], named["method"] == AUTOENCODER
+    gradients = {AUTOENCODER: "auto", NO_BASELINE: SCORE}
     encoder = BinaryEncoder(
         named["n_bits"],
         encoder=named["encoder"],
         n_features=named["n_features"],
-        gradient="auto" if is_alone else method,
+        gradient=gradients.get(method, method),
+        baseline=method != NO_BASELINE,
         max_iter=named["epochs"],
         learning_rate=named["learning_rate"],
         dtype="float32",

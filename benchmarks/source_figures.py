@@ -4,14 +4,16 @@
 
 Takes a few minutes on a core. Three bumps and a cheesecake, whose points move by Kernel
 Flows, and rho of a kernel that is too wide (Bin Khalid 2022, chapters 4 and 5); time
-and spectrum of a Gram matrix of MNIST (Meinel 2020, figures 3.2 and 3.3); and a process
-of whole images on rectangles (van der Wilk and others, 2017). Each figure can run
-alone, and those that are there are not measured again:
+and spectrum of a Gram matrix of MNIST (Meinel 2020, figures 3.2 and 3.3); a process of
+whole images on rectangles (van der Wilk and others, 2017); and the bootstrap of random
+features, the penalty of a function by its values, and codes learned with and without a
+baseline (Kozyrskiy 2023, figures 4.1, 4.3, 6.1 and 3.6). Each figure can run alone, and
+those that are there are not measured again:
 
     python -m benchmarks source_figures --figures bumps width
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,17 +22,24 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks.data import images
+from benchmarks.data import classes, images, numbers
 from benchmarks.measure import Record, Stopwatch, judge
 from benchmarks.report import AGAIN, Figures, show
-from skconvgp import ConvNetGPClassifier, KernelFlowsWarp, gram_matrix
+from skconvgp import (
+    BinaryEncoder,
+    ConvNetGPClassifier,
+    ConvNetGPRegressor,
+    KernelFlowsWarp,
+    gram_matrix,
+)
+from skconvgp.completion import Nystrom, RandomFeatures
 from skconvgp.datasets import (
     make_rectangles,
     make_swissroll_cheesecake,
     make_three_bumps,
 )
 from skconvgp.flows import Rho
-from skconvgp.kernels import convnet, rbf
+from skconvgp.kernels import convnet, optical, rbf
 
 PART, KEYS = "figures", ("figure", "method")
 PARTS = {PART: KEYS}
@@ -44,8 +53,13 @@ AS_THE_SOURCE: Figures = {
     "field_noise": 1e-4,
     "batch_size": 64,
 }
+# The same with lengths that are shares of the spread of the points.
+BY_SPREAD = AS_THE_SOURCE | {"step": "spread"}
 N_ORDERS = 40  # random halves, over which rho is a mean
 N_LEADING = 500  # eigenvalues
+N_DRAWS = 50  # of a bootstrap
+N_CENTRES = 20  # of a function
+SPLITS = range(5)
 
 
 def options(add: Any) -> None:
@@ -82,8 +96,12 @@ def measure_bumps(options: Any) -> Iterator[tuple[str, Figures]]:
         return float(np.mean((found - y_test) ** 2))
 
     yield "at the start", {"mse": error(np.asarray)}
-    ways = {"default": {}, "as the source": {"n_steps": options.n_steps}}
-    ways["as the source"] |= AS_THE_SOURCE
+    steps = {"n_steps": options.n_steps}
+    ways: dict[str, Figures] = {
+        "default": {},
+        "steps by the spread": BY_SPREAD | steps,
+        "as the source": AS_THE_SOURCE | steps,
+    }
     for name, settings in ways.items():
         watch = Stopwatch()
         warp = KernelFlowsWarp(rbf(WIDE), random_state=0, **settings).fit(X, y)
@@ -131,8 +149,7 @@ def measure_matrix(options: Any) -> Iterator[tuple[str, Figures]]:
         watch = Stopwatch()
         gram = gram_matrix(convnet(), X[:n])
         seconds.append(watch.read()["cpu_seconds"])
-    exponent = np.polyfit(np.log(sizes), np.log(seconds), 1)[0]
-    yield "time", {"sizes": sizes, "cpu_seconds": seconds, "exponent": float(exponent)}
+    yield "time", growth(sizes, seconds)
     values = np.linalg.eigvalsh(np.asarray(gram, dtype=np.float64))[::-1]
     leading = values[: N_LEADING * len(X) // 5000].sum()
     yield "spectrum", {"leading_share": float(leading / values.sum()), "n": len(X)}
@@ -148,12 +165,104 @@ def measure_rectangles(_options: Any) -> Iterator[tuple[str, Figures]]:
     yield "rbf", row | judge(np.asarray(y_test, int), gp.predict_proba(X_test))
 
 
+def measure_bootstrap(_options: Any) -> Iterator[tuple[str, Figures]]:
+    """Yield deviations of a bootstrap of a curve beside those of its posterior."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3.0, 3.0, size=(50, 1))
+    y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.normal(size=len(X))
+    part, new = RandomFeatures(5000), np.linspace(-5.0, 5.0, 200)[:, None]
+    gp = ConvNetGPRegressor(rbf(), completion=part, noise_variance=0.01, random_state=0)
+    mean, std = gp.fit(X, y).predict(new, return_std=True)
+    for n in (N_DRAWS, 10 * N_DRAWS):
+        draws = gp.sample_y(new, n, random_state=0, method="bootstrap")
+        row = {
+            "ratio": float(np.mean(draws.std(axis=1) / std)),
+            "error": float(np.abs(draws.mean(axis=1) - mean).max() / std.max()),
+        }
+        yield f"{n} draws", row
+
+
+def measure_features(options: Any) -> Iterator[tuple[str, Figures]]:
+    """Yield how seconds grow with random features, and with inducing points."""
+    data = classes("magic", 0, options.n_images, N_LEADING)
+    parts = {"sparse process": Nystrom, "bootstrap": RandomFeatures}
+    sizes = [n for n in (500, 1000, 2000, 4000) if n < len(data.y)]
+    gp = ConvNetGPClassifier(rbf(2.0), likelihood="dirichlet")
+    gp.fit(data.X[:N_LEADING], data.y[:N_LEADING])  # before any clock
+    for name, part in parts.items():
+        seconds = []
+        for n in sizes:
+            gp = ConvNetGPClassifier(
+                rbf(2.0), completion=part(n), likelihood="dirichlet", random_state=0
+            )
+            watch = Stopwatch()
+            gp.fit(data.X, data.y)
+            if part is RandomFeatures:
+                gp.sample_y(data.X_test, N_DRAWS, random_state=0, method="bootstrap")
+            else:
+                gp.predict_proba(data.X_test)
+            seconds.append(watch.read()["cpu_seconds"])
+        yield name, growth(sizes, seconds)
+
+
+def measure_penalty(_options: Any) -> Iterator[tuple[str, Figures]]:
+    """Yield the share of a function's squared norm that its values tell, at most."""
+    rng = np.random.default_rng(0)
+    for size in (5, 20, 100, 400):
+        shares = []
+        for _ in range(N_CENTRES):
+            centres, weights = rng.uniform(-1.0, 1.0, size=(2, N_CENTRES))
+            points = rng.uniform(-1.0, 1.0, size=(size, 1))
+            gram, own, cross = (
+                gram_matrix(rbf(0.5), one, other, dtype="float64")
+                for one, other in (
+                    (points, None),
+                    (centres[:, None], None),
+                    (points, centres[:, None]),
+                )
+            )
+            values, jitter = cross @ weights, 1e-9 * np.eye(size)
+            told = values @ np.linalg.solve(gram + jitter, values)
+            shares.append(float(told / (weights @ own @ weights)))
+        row = {"share": float(np.mean(shares)), "largest_share": max(shares)}
+        yield f"{size} points", row
+
+
+def measure_baseline(_options: Any) -> Iterator[tuple[str, Figures]]:
+    """Yield losses and errors of codes of boston, learned with a baseline or not."""
+    for name, baseline in (("with a baseline", True), ("without a baseline", False)):
+        losses, errors = [], []
+        for split in SPLITS:
+            data = numbers("boston", split)
+            unit = data.y.std()
+            encoder = BinaryEncoder(
+                gradient="score", baseline=baseline, max_iter=50, random_state=0
+            )
+            gp = ConvNetGPRegressor(optical(centered=True), random_state=0)
+            gp.fit(encoder.fit(data.X, data.y / unit).transform(data.X), data.y)
+            gaps = gp.predict(encoder.transform(data.X_test)) - data.y_test
+            errors.append(float(np.sqrt(np.mean(gaps**2))))
+            losses.append(float(min(encoder.loss_curve_)))
+        yield name, {"loss": float(np.mean(losses)), "rmse": float(np.mean(errors))}
+
+
+def growth(sizes: Sequence[int], seconds: list[float]) -> Figures:
+    """Return sizes, seconds of the processor, and the power that relates them."""
+    exponent = np.polyfit(np.log(sizes), np.log(seconds), 1)[0]
+    found = {"sizes": list(sizes), "cpu_seconds": seconds}
+    return found | {"exponent": float(exponent)}
+
+
 MEASURE = {
     "bumps": measure_bumps,
     "cheesecake": measure_cheesecake,
     "width": measure_width,
     "matrix": measure_matrix,
     "rectangles": measure_rectangles,
+    "bootstrap": measure_bootstrap,
+    "features": measure_features,
+    "penalty": measure_penalty,
+    "baseline": measure_baseline,
 }
 # The methods that come last: figures that have them are whole.
 LAST = {
@@ -162,6 +271,10 @@ LAST = {
     "width": "width 0.5",
     "matrix": "spectrum",
     "rectangles": "rbf",
+    "bootstrap": "500 draws",
+    "features": "bootstrap",
+    "penalty": "400 points",
+    "baseline": "without a baseline",
 }
 USUAL = {"figures": tuple(MEASURE), "n_steps": 1000, "n_images": 5000}
 QUICK = {"figures": ("bumps", "width"), "n_steps": 20, "n_images": 400}

@@ -4,7 +4,8 @@ An entry is a table or a figure with numbers of a source. It has commands of que
 `small` and `source`, which measure ours, and names of rows in a file of results. Each
 figure of an entry says which rows and which of their values are ours, and has the
 number that is reported, or the rows of another method that it is said to be better
-`than`. The verdict follows from these numbers alone.
+`than`. The verdict follows from these numbers alone. A figure with neither answers a
+question that the source leaves open.
 """
 
 import shlex
@@ -23,8 +24,9 @@ from benchmarks.report import FOLDER, RESULTS, Figures, read, select, write
 
 SCALES = ("small", "source")
 BEATEN, REPEATED, WORSE = "beaten", "repeated", "worse"
+ANSWERED = "answered"  # there is no other number
 NO_DATA, NO_ROWS = "no data", "not measured"
-VERDICTS = (BEATEN, REPEATED, WORSE, NO_ROWS, NO_DATA)
+VERDICTS = (BEATEN, REPEATED, WORSE, ANSWERED, NO_ROWS, NO_DATA)
 # Rows of the scale "small", and which commands are done.
 KEPT = FOLDER.parent / "build" / "catalogue"
 
@@ -34,7 +36,8 @@ class Compared:
     """A reported figure beside ours."""
 
     what: str
-    reported: float | None  # of another method of ours, if a claim compares the two
+    # Of another method of ours, if a claim compares the two; None of an open question.
+    reported: float | None
     ours: float | None
     seconds: float | None
     verdict: str
@@ -90,12 +93,13 @@ def compare(told: Figures, file: Figures) -> Compared:
     ours, seconds = measured(told, "where", file), None
     if "than" in told:
         reported = measured(told, "than", file)
-    if ours is None or reported is None:
+    is_open = "reported" not in told and "than" not in told
+    if ours is None or (reported is None and not is_open):
         return Compared(what, reported, ours, None, NO_ROWS)
     if "seconds" in told:
         value = {"value": told["seconds"], "times": 1.0, "stat": "mean"}
         seconds = measured(told | value, "where", file)
-    verdict = judge(told, ours, reported)
+    verdict = ANSWERED if reported is None else judge(told, ours, reported)
     why = told.get("why", "") if verdict == WORSE else ""
     return Compared(what, reported, ours, seconds, verdict, why)
 

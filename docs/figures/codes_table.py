@@ -19,6 +19,7 @@ MISSING = (
 DATA = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 NAMES = {
     "autoencoder": "without labels",
+    "score, no baseline": '"score" without a baseline',
     "random signs": "signs of random directions of the images",
     "discriminants, random signs": "the same of discriminants (LDA)",
     "components, random signs": "the same of neighbourhood components",
