@@ -33,7 +33,6 @@ from skconvgp.estimators._growing import (
 )
 from skconvgp.estimators._kernel_estimator import KernelEstimator
 from skconvgp.estimators._landmarks import (
-    explains_landmarks,
     warn_of_new_classes,
     warn_of_uncovered_classes,
 )
@@ -62,6 +61,7 @@ from skconvgp.estimators.settings._compute import Compute
 from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.kernels import Kernel
 from skconvgp.processes import (
+    SUBSET,
     Draws,
     Fitted,
     FittedProcess,
@@ -269,7 +269,7 @@ class BaseGP(KernelEstimator):
             self.__dict__.pop(name, None)
         if landmarks is not None:
             self.landmark_indices_ = landmarks
-            if explains_landmarks(process):
+            if planned.plan.way != SUBSET:  # whose samples are no landmarks
                 training = training.with_landmarks_at(data.problem.rows, landmarks)
         self._process, self._training = process, training.take(fitted.used)
         if solver is not None:  # the one of the fit, which the plan may fall back to

@@ -33,12 +33,6 @@ def warn_of_uncovered_classes(
     _warn(classes[missing], f"{len(landmarks)} {what}", remedy)
 
 
-def explains_landmarks(process: Any) -> bool:
-    """Return whether features explain landmarks: not those of a subset of samples."""
-    lacks_variances = process.basis.left_out_diag is not None
-    return process.left_out.keeps_features or lacks_variances
-
-
 def warn_of_new_classes(new: NDArray[Any], landmarks: NDArray[np.intp]) -> None:
     """Warn if further samples are the first ones of classes, after landmarks."""
     remedy = "begin with a batch that has samples of every class"
