@@ -82,6 +82,7 @@ KEPT = [
     "KernelBasis",
     "LabelState",
     "Labelled",
+    "LabelledLeftOut",
     "Labels",
     "Leaving",
     "LinearMean",

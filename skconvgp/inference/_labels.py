@@ -75,10 +75,14 @@ class LabelState:
         `cross` (n, b) holds the prior covariances of the training samples with the new
         ones, `prior` (b, b) those of the new ones.
         """
+        return torch.stack(list(self.joint_covariances(cross, prior)), dim=2)
+
+    def joint_covariances(self, cross: Tensor, prior: Tensor) -> Iterator[Tensor]:
+        """Yield the posterior covariances (b, b) of each latent function."""
         half = half_solve(self.factor, cross)
         common = prior - half.mT @ half
-        cov = [common - part.mT @ part for part in self._class_halves(half)]
-        return torch.stack(cov, dim=2)
+        for part in self._class_halves(half):
+            yield common - part.mT @ part
 
     def solve(self, columns: Tensor) -> Tensor:
         """Return (K + N_c)^-1 times the columns (n, k, s) of each class c."""

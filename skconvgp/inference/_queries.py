@@ -21,40 +21,78 @@ ROUNDING = 16  # largest variance that counts as none, in units of the last digi
 
 @dataclass(frozen=True)
 class Pool:
-    """What a posterior says of samples without labels, which are the candidates."""
+    """What a posterior says of samples without labels, which are the candidates.
 
-    covariance: Tensor  # (r, r), for amplitude 1; it is overwritten
-    noise: Tensor  # (r,), variance of an observation of each sample
+    There is a covariance for each of f latent functions, or one if all have the same.
+    The noise of an observation is that of each sample, or that which each of c labels
+    gives it; c is 1 if labels do not matter.
+    """
+
+    covariance: Tensor  # (f, r, r), for amplitude 1; it is overwritten
+    noise: Tensor  # (f, r, c), or (f, 1, c) if samples have the same
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether the label of an observation decides its noise."""
+        return self.noise.shape[2] > 1
 
 
-def least_variance(pool: Pool, weights: Tensor, count: int) -> Tensor:
+def least_variance(
+    pool: Pool, weights: Tensor, count: int, chances: Tensor | None = None
+) -> Tensor:
     """Return samples (count,), each of which most reduces the mean variance.
 
-    `weights` (r,) are those of the samples in the mean. After a choice the covariance
-    is that of a posterior with an observation of the sample. The first of equally good
-    samples is taken. A sample whose value is known but for rounding reduces nothing.
+    `weights` (r,) are those of the samples in the mean, over which functions are summed
+    up. Where labels decide the noise, a reduction is its mean over the probabilities
+    `chances` (r, c) of the labels of a sample. After a choice the covariance is that of
+    a posterior with an observation of the sample, with its most probable label. The
+    first of equally good samples is taken. A sample whose value is known but for
+    rounding reduces nothing.
     """
     covariance = pool.covariance
     tied = TIED if covariance.dtype == torch.float64 else SINGLE_TIED
     least = ROUNDING * torch.finfo(covariance.dtype).eps
-    is_free = torch.ones_like(covariance[0], dtype=torch.bool)
-    column, row = torch.zeros_like(covariance[:, 0]), torch.zeros_like(covariance[0])
+    columns = torch.zeros_like(covariance[:, 0])
+    rows = torch.zeros_like(columns)
+    is_free = torch.ones_like(columns[0], dtype=torch.bool)
+    likely = torch.zeros_like(is_free, dtype=torch.int64)
+    if chances is not None:
+        likely = chances.argmax(1)
     chosen = []
-    n_rows = max(1, AT_ONCE // max(1, len(column)))
     for _ in range(count):
-        reduced = torch.zeros_like(row)
-        for start in range(0, len(column), n_rows):
-            part = slice(start, start + n_rows)
-            changed = covariance[part].addr_(column[part], row, alpha=-1.0)
-            reduced += weights[part] @ changed.square()
-        var = covariance.diagonal().clamp(min=0.0) + pool.noise
-        # A copy of a sample without noise has no variance at all.
-        gain = torch.where(var > least, var.reciprocal(), 0.0)
-        reduced *= gain
+        reduced, gains = torch.zeros_like(columns[0]), []
+        for own, column, row, noise in zip(
+            covariance, columns, rows, pool.noise, strict=True
+        ):
+            sums = _updated_sums(own, column, row, weights)
+            var = own.diagonal().clamp(min=0.0)[:, None] + noise
+            # A copy of a sample without noise has no variance at all.
+            gain = torch.where(var > least, var.reciprocal(), 0.0)
+            gains.append(gain)
+            expected = gain if chances is None else gain * chances
+            reduced += sums * expected.sum(1)
         best = reduced[is_free].max()
         is_best = is_free & (reduced >= best * (1.0 - tied))
         one = int(is_best.nonzero()[0])
         chosen.append(one)
         is_free[one] = False
-        column, row = covariance[:, one].clone(), covariance[one] * gain[one]
+        columns = covariance[:, :, one].clone()
+        own_gain = torch.stack([gain[one, likely[one]] for gain in gains])
+        rows = covariance[:, one] * own_gain[:, None]
     return torch.tensor(chosen, dtype=torch.int64, device=covariance.device)
+
+
+def _updated_sums(
+    covariance: Tensor, column: Tensor, row: Tensor, weights: Tensor
+) -> Tensor:
+    """Take column times row from a matrix (r, r); return its sums of squares (r,).
+
+    They are over the rows, which have weights (r,).
+    """
+    sums = torch.zeros_like(row)
+    n_rows = max(1, AT_ONCE // max(1, len(column)))
+    for start in range(0, len(column), n_rows):
+        part = slice(start, start + n_rows)
+        changed = covariance[part].addr_(column[part], row, alpha=-1.0)
+        sums += weights[part] @ changed.square()
+    return sums

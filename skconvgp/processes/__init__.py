@@ -132,6 +132,7 @@ from skconvgp.processes.posterior._coefficients import (
     CoefficientPosterior,
     CoefficientState,
 )
+from skconvgp.processes.posterior._label_pool import LabelledLeftOut
 from skconvgp.processes.posterior._labelled import Labelled, LabelState
 from skconvgp.processes.posterior._left_out_images import (
     ImageRows,
@@ -215,6 +216,7 @@ __all__ = [
     "LabelModel",
     "LabelState",
     "Labelled",
+    "LabelledLeftOut",
     "Labels",
     "LandmarkFeatures",
     "LandmarkFit",

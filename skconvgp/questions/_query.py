@@ -33,7 +33,8 @@ STRATEGIES = (AUTO, UNCERTAIN, VARIANCE, MARGIN, RANDOM)
 OF_LABELS = (UNCERTAIN, MARGIN)
 INSTEAD = (
     "a ConvNetGP, Image, KernelFlows, NystromCompletedGP or PatchGP estimator with "
-    "solver='cholesky' and, for labels, likelihood='gaussian', or strategy='random'"
+    "solver='cholesky' and, for labels, likelihood='gaussian', 'dirichlet' or 'beta', "
+    "or strategy='random'"
 )
 
 
@@ -51,7 +52,8 @@ def query(
     variance of the latent functions, as a mean over the pool, given all choices before
     it. The variance does not depend on labels, so that no model is fitted again: an
     observation changes the posterior covariance of the pool by a matrix of rank one. A
-    copy of a chosen sample has little variance left, and is not chosen.
+    copy of a chosen sample has little variance left, and is not chosen unless the noise
+    is large.
 
     Parameters
     ----------
@@ -92,6 +94,11 @@ def query(
 
     Notes
     -----
+    With likelihood="dirichlet" the label of a sample decides its noise, and each latent
+    function has a covariance of its own. The reduction of the variance is then the mean
+    over the predicted probabilities of the labels, exactly, given those of all choices
+    before; these are taken to be the most probable ones, as they are not known yet.
+
     Probabilities are those of `gp` for all choices of a call, since new labels are not
     known. Some 25 choices at a time, followed by a fit to all labels, keep them up to
     date. For several outputs of a regressor choices are the same as for one.
@@ -140,27 +147,49 @@ def query(
     candidates = np.arange(n_pool)
     if n_pool > MOST_CANDIDATES:
         candidates = np.sort(source.permutation(n_pool)[:MOST_CANDIDATES])
-    given = _safe_indexing(X, candidates)
-    rows = gp._read_new(given)
-    warn_of_basis(process.basis, rows)
+    rows = gp._read_new(_safe_indexing(X, candidates))
     is_weighted = strategy == UNCERTAIN
+    chosen = _by_variance(gp, process, rows, int(n), is_weighted=is_weighted)
+    found: NDArray[np.intp] = candidates[chosen]
+    return found
+
+
+def _by_variance(
+    gp: Any, process: Any, rows: NDArray[Any], n: int, *, is_weighted: bool
+) -> NDArray[np.intp]:
+    """Return which of rows (r, d) are chosen by variance.
+
+    They may be weighted in the mean by their probabilities.
+    """
+    known: FloatArray | None = None
+    if process.labels is None:
+        warn_of_basis(process.basis, rows)
+    else:  # functions have a variance each, and labels a noise
+        needs, enough = gp._needs_spread, not gp._needs_variances
+        latent = gp._latent(rows, None, needs_var=needs, is_mean_enough=enough)
+        known = gp._probabilities(*gp._latents(latent))
     posteriors: list[Latent] = []
 
     def choose(pool: Pool, latent: Latent) -> Tensor:
-        weights = np.ones(len(given))
-        if is_weighted:
-            posterior = replace(latent, contrast=contrasts(rows))
-            weights = _doubt(gp._probabilities(*gp._latents(posterior)))
         posteriors.append(latent)
-        own = to_tensor(weights, pool.covariance.device, pool.covariance.dtype)
-        return least_variance(pool, own, int(n))
+        device, dtype = pool.covariance.device, pool.covariance.dtype
+        weights, proba = np.ones(len(rows)), known
+        if is_weighted and proba is None:
+            posterior = replace(latent, contrast=contrasts(rows))
+            proba = gp._probabilities(*gp._latents(posterior))
+        if is_weighted and proba is not None:
+            weights = _doubt(proba)
+        chances = None
+        if pool.has_labels and proba is not None:
+            chances = to_tensor(proba, device, dtype)
+        return least_variance(pool, to_tensor(weights, device, dtype), n, chances)
 
-    choice = Choice(choose, needs_var=is_weighted and gp._needs_spread)
-    resources = gp._resources()
+    needs_var = is_weighted and known is None and gp._needs_spread
+    choice, resources = Choice(choose, needs_var), gp._resources()
+    chosen: NDArray[np.intp]
     chosen = process.left_out.choose(process, rows, resources, choice)
     warn_of_facts(posteriors[-1].facts)
-    found: NDArray[np.intp] = candidates[chosen]
-    return found
+    return chosen
 
 
 def _doubt(probabilities: FloatArray) -> FloatArray:

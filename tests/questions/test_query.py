@@ -18,8 +18,9 @@ from skconvgp import (
     gram_matrix,
 )
 from skconvgp.completion import RandomFeatures
-from skconvgp.inference import CovarianceUpdate
+from skconvgp.inference import CovarianceUpdate, least_variance
 from skconvgp.kernels import PatchKernel, rbf
+from skconvgp.likelihoods import Beta, Dirichlet
 from skconvgp.questions import _query, query
 from skconvgp.solvers import ConjugateGradient
 from tests.helpers.conformal import count_factors
@@ -332,3 +333,135 @@ def test_wrong_strategies_and_estimators_are_refused():
     ).fit(X, X[:, 0])
     with pytest.raises(ValueError, match=r"`query`: .* fit with solver='cholesky'"):
         query(iterative, POOL, 3)
+
+
+def of_labels(grams, noise, n_train, weights, chances, count):
+    """Return which samples are chosen if labels have a noise each: by refits.
+
+    There is a matrix (n, n) for each function, of training samples and of the pool. The
+    noise is a function of labels: of samples (n_train, f), and of each label (c, f).
+    """
+    own_noise, of_label = noise
+    observed, noises, chosen = list(range(n_train)), [*own_noise], []
+
+    def left(extra, noise_of):
+        own = [*observed, *extra]
+        total = 0.0
+        for f, gram in enumerate(grams):
+            noise = [one[f] for one in [*noises, *noise_of]]
+            solved = np.linalg.solve(gram[np.ix_(own, own)] + np.diag(noise), gram[own])
+            var = gram.diagonal() - (gram[own] * solved).sum(0)
+            total += weights @ var[n_train:]
+        return total
+
+    for _ in range(count):
+        expected = {
+            one: sum(
+                chance * left([n_train + one], [of_label[label]])
+                for label, chance in enumerate(chances[one])
+            )
+            for one in np.setdiff1d(np.arange(len(chances)), chosen)
+        }
+        least = min(expected.values())
+        one = next(i for i, var in expected.items() if var <= least + 1e-10)
+        chosen.append(one)
+        observed.append(n_train + one)
+        noises.append(of_label[chances[one].argmax()])
+    return np.array(chosen)
+
+
+def code_noise(gp, n_functions):
+    """Return the noise (c, f) of labels in units of the prior, and of the samples."""
+    likelihood, k = gp.likelihood_, len(gp.classes_)
+    made = likelihood.targets(torch.arange(k), k, torch.ones(k)).noise.numpy()
+    table = made / gp._process.model.amplitude[0] + gp.noise_variance_
+    table = table[:, k - n_functions :]
+    return table, table[np.searchsorted(gp.classes_, Y % k)]
+
+
+LABELS = {
+    "dirichlet": (Dirichlet(0.1), 3, 3),
+    "two classes": (Dirichlet(0.01), 2, 2),
+    "beta": (Beta(0.1), 2, 1),
+}
+
+
+@pytest.mark.parametrize("strategy", BY_VARIANCE)
+@pytest.mark.parametrize("kind", LABELS)
+def test_choices_with_noise_of_labels_are_those_of_refits(kind, strategy):
+    likelihood, k, n_functions = LABELS[kind]
+    gp = ConvNetGPClassifier(rbf(1.0), likelihood=likelihood).fit(X, Y % k)
+    gram = unit_gram(gp, np.vstack([X, POOL]))
+    table, own = code_noise(gp, n_functions)
+    weights, chances = weights_of(gp, POOL, strategy), gp.predict_proba(POOL)
+    found = query(gp, POOL, 6, strategy)
+    given = (own, table), 20, weights, chances, 6
+    np.testing.assert_array_equal(found, of_labels([gram] * n_functions, *given))
+
+
+@pytest.mark.parametrize("strategy", BY_VARIANCE)
+@pytest.mark.parametrize("kind", LABELS)
+def test_choices_by_features_with_noise_of_labels_are_those_of_refits(kind, strategy):
+    likelihood, k, n_functions = LABELS[kind]
+    gp = NystromCompletedGP(rbf(1.0), n_landmarks=8, likelihood=likelihood)
+    gp.set_params(random_state=0).fit(X, Y % k)
+    every = np.vstack([X, POOL])
+    cross = gram_matrix(gp.kernel_, every, gp.X_train_)
+    gram = cross @ np.linalg.solve(gram_matrix(gp.kernel_, gp.X_train_), cross.T)
+    gram /= gp._process.model.mean_diag
+    table, own = code_noise(gp, n_functions)
+    weights, chances = weights_of(gp, POOL, strategy), gp.predict_proba(POOL)
+    found = query(gp, POOL, 6, strategy)
+    given = (own, table), 20, weights, chances, 6
+    np.testing.assert_array_equal(found, of_labels([gram] * n_functions, *given))
+
+
+@pytest.mark.parametrize("kind", LABELS)
+def test_covariances_of_a_pool_are_those_of_each_function(kind, monkeypatch):
+    likelihood, k, n_functions = LABELS[kind]
+    weight = 1.0 + np.arange(20) % 3
+    gp = ConvNetGPClassifier(rbf(1.0), likelihood=likelihood)
+    gp.fit(X, Y % k, sample_weight=weight)
+    seen = []
+
+    def record(pool, *given):
+        seen.append((pool.covariance.clone().numpy(), pool.noise.numpy()))
+        return least_variance(pool, *given)
+
+    monkeypatch.setattr(_query, "least_variance", record)
+    query(gp, POOL, 1)
+    covariances, noise = seen[0]
+    gram = unit_gram(gp, np.vstack([X, POOL]))
+    table, own = code_noise(gp, n_functions)
+    assert len(covariances) == n_functions
+    for f, found in enumerate(covariances):
+        matrix = gram[:20, :20] + np.diag(own[:, f] / weight)
+        cross = gram[:20, 20:]
+        expected = gram[20:, 20:] - cross.T @ np.linalg.solve(matrix, cross)
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+        n_labels = noise.shape[2]  # one, if all have the same noise
+        np.testing.assert_allclose(noise[f, 0], table[:n_labels, f], rtol=1e-12)
+        assert n_labels == len(np.unique(table.round(9), axis=0))
+
+
+def test_labels_with_noise_are_also_chosen_for_patches():
+    images, y = digits(60)
+    kernel = PatchKernel(rbf(2.0), patch_size=3)
+    gp = PatchGPClassifier(
+        kernel, n_inducing=30, variance="sor", likelihood="dirichlet", dtype="float64"
+    )
+    gp.set_params(random_state=0).fit(images[:20], y[:20] % 3)
+    cov = gp.predict_latent(images[20:], return_cov=True)[1]
+    cov = np.moveaxis(cov / gp._process.model.function_variances, -1, 0)
+    made = gp.likelihood_.targets(torch.arange(3), 3, torch.ones(3)).noise.numpy()
+    table = made / gp._process.model.amplitude[0] + gp.noise_variance_
+    given = (np.empty((0, 3)), table), 0, np.ones(40), gp.predict_proba(images[20:]), 5
+    expected = of_labels(cov, *given)
+    np.testing.assert_array_equal(query(gp, images[20:], 5, "variance"), expected)
+
+
+def test_approximate_posteriors_of_labels_are_refused():
+    gp = ConvNetGPClassifier(rbf(1.0), likelihood="laplace").fit(X, Y)
+    with pytest.raises(ValueError, match="'gaussian', 'dirichlet' or 'beta'"):
+        query(gp, POOL, 3)
+    assert len(query(gp, POOL, 3, "margin")) == 3

@@ -40,6 +40,8 @@ REFUSING = (
     "likelihood=RobustMax",
     "likelihood=Bernoulli",
 )
+# Labels whose targets have a noise each.
+CODED = ("likelihood=Dirichlet", "likelihood=Beta")
 # One kernel for all pairs, and features that have nothing to do with samples.
 WHOLE = (
     "completion=CoarseKernel()",
@@ -77,7 +79,8 @@ def answers(case, question):
     """Return whether a case has an answer to a question."""
     if question is novelty and any(one in case.name for one in NO_NOVELTY):
         return False
-    is_refused = any(setting in case.name for setting in REFUSING)
+    refusing = set(REFUSING) - set(CODED if question is query else ())
+    is_refused = any(setting in case.name for setting in refusing)
     whole = FACTORED if question is query else WHOLE
     is_refused &= not any(setting in case.name for setting in whole)
     return case.name.startswith(ANSWERING) and not is_refused

@@ -39,6 +39,7 @@ from skconvgp.processes.basis._expansion import ExpansionBasis
 from skconvgp.processes.basis._summed import GramBasis
 from skconvgp.processes.fits._label_choice import best_model
 from skconvgp.processes.fits._label_models import LabelModel, with_variances
+from skconvgp.processes.posterior._label_pool import LabelledLeftOut
 from skconvgp.processes.posterior._labelled import Labelled, LabelState
 
 # Matrices of the size of the Gram matrix that are kept of the best likelihood so far
@@ -120,6 +121,7 @@ def fit_labelled(
         amplitude=to_numpy(amplitude * unit),
         evidence=posterior.evidence,
     )
+    kept = LabelledLeftOut if hasattr(model, "targets") else KeptLeftOut
     process = Process(
         fitted,
         basis,
@@ -131,7 +133,7 @@ def fit_labelled(
             len(problem.targets),
             model.has_one_latent,
         ),
-        KeptLeftOut(to_numpy(posterior.loo_mean), to_numpy(loo_cov), has_noise=False),
+        kept(to_numpy(posterior.loo_mean), to_numpy(loo_cov), has_noise=False),
         Labels(model.likelihood, offset),
         has_one_latent=model.has_one_latent,
     )

@@ -135,6 +135,18 @@ class Labelled:
         joint: Tensor = cov / self.amplitude + residual[:, :, None]
         return joint
 
+    def function_covariances(self, values: Tensor, prior: Tensor) -> Tensor:
+        """Return covariances (f, n, n) of samples for amplitude 1, of each function.
+
+        They follow from all training samples, and from targets with noise. `values` and
+        `prior` are prior covariances, with training samples and with each other.
+        """
+        factor = self.amplitude / self.unit
+        given = factor * values.mT, factor * prior
+        each = list(self.state.posterior.joint_covariances(*given))
+        # The function of the second of two classes is that of the first, but for sign.
+        return torch.stack(each[-self.n_covariances :]).div_(self.amplitude)
+
     def facts(self) -> list[Fact]:
         """Return nothing: factors solve exactly."""
         return []

@@ -177,9 +177,9 @@ class AsksFeatures:
 
         return compute_at(resources.placement(needed), ask_at)
 
-    def why_no_pool(self, process: Process) -> str:
-        """Return why samples without labels have no covariances; empty if they do."""
-        return LABELLED if process.labels is not None else ""
+    def why_no_pool(self, process: Process) -> str:  # noqa: ARG002  (all can)
+        """Return an empty text: samples without labels have covariances."""
+        return ""
 
     def choose(
         self,

@@ -13,9 +13,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from skconvgp._tensors import nothing
-from skconvgp.engine import Placement, compute_at, frozen_bytes, to_numpy
-from skconvgp.inference import CovarianceUpdate, Pool, posterior_mean
+from skconvgp._tensors import int_range, nothing, reals
+from skconvgp.engine import (
+    Placement,
+    compute_at,
+    frozen_bytes,
+    to_numpy,
+    to_tensor,
+)
+from skconvgp.inference import CovarianceUpdate, LabelCode, Pool, posterior_mean
 from skconvgp.processes._facts import Fact
 from skconvgp.processes._problem import Latent
 from skconvgp.processes._process import Process, rounding_facts
@@ -73,7 +79,31 @@ def choose_solved(
         latent = _latent(mean, var, prior, facts)
         covariance.addmm_(half.mT, half, alpha=-1.0)
         noise = process.model.noise + float(posterior.state.jitter)
-        return Pool(covariance, torch.full_like(covariance[0], noise)), latent
+        return Pool(covariance[None], covariance.new_full((1, 1, 1), noise)), latent
+
+    return _choose(process, numbers, r, resources, pool_at, choice)
+
+
+def choose_labelled(
+    process: Process,
+    rows: NDArray[Any],
+    resources: Resources,
+    choice: Choice,
+) -> NDArray[Any]:
+    """Return which of rows (r, d) are chosen, if labels decide the noise of a sample.
+
+    The posterior is by the whole matrix.
+    """
+    r, n = len(rows), process.basis.n_samples
+    k = len(cast(Any, process.labels).offset)
+    numbers = 2 * k * r**2 + 3 * n * r + (n + r) ** 2
+
+    def pool_at(run: Run) -> tuple[Pool, Latent]:
+        own: Any = process.posterior.at(process.basis, run)
+        _, prior = process.basis.joined(rows, run)
+        covariance = own.function_covariances(prior[:, :n], prior[:, n:])
+        latent = _latent(nothing(0), None, None, [])
+        return Pool(covariance, _label_noise(process, covariance)), latent
 
     return _choose(process, numbers, r, resources, pool_at, choice)
 
@@ -89,7 +119,8 @@ def choose_by_features(
     What features leave out of the prior variance stays as it is, whatever is observed.
     """
     r, posterior = len(rows), cast(Any, process.posterior)
-    numbers = 3 * len(posterior.state.factors[0]) * r + r**2
+    n_functions, n_features = posterior.state.factors.shape[:2]
+    numbers = n_functions * (3 * n_features * r + r**2)
     model, variance = process.model, posterior.variance
 
     def pool_at(run: Run) -> tuple[Pool, Latent]:
@@ -101,8 +132,9 @@ def choose_by_features(
         stream = process.basis.stream(new, run, own.width, needs_diag=needs_diag)
         for values, variances in stream:
             prior = variances / model.mean_diag
-            (update,), _ = own.part(values, prior)
-            halves.append(update.plus)
+            updates, _ = own.part(values, prior)
+            update = updates[0]  # of all functions, if labels do not matter
+            halves.append([one.plus for one in updates])
             means.append(posterior_mean(values, dual))
             unexplained = torch.zeros_like(update.plus[0])
             if has_own_noise:
@@ -114,17 +146,39 @@ def choose_by_features(
                 spreads.append(var)
                 priors.append(prior)
                 excess = max(excess, of_block)
-        half = torch.cat(halves, dim=1)
-        noise = unit_noise(torch.cat(beyond), model.noise, variance)
+        covariance = dual.new_empty(n_functions, r, r, dtype=halves[0][0].dtype)
+        for target, blocks in zip(covariance, zip(*halves, strict=True), strict=True):
+            half = torch.cat(blocks, dim=1)
+            torch.mm(half.mT, half, out=target)
+        if process.labels is None:
+            noise = unit_noise(torch.cat(beyond), model.noise, variance)[None, :, None]
+        else:
+            noise = _label_noise(process, covariance)
         latent = _latent(
             torch.cat(means),
             torch.cat(spreads) if spreads else None,
             torch.cat(priors) if priors and variance != "sor" else None,
             rounding_facts(process.basis, excess, 0.0),
         )
-        return Pool(half.mT @ half, noise), latent
+        return Pool(covariance, noise), latent
 
     return _choose(process, numbers, r, resources, pool_at, choice)
+
+
+def _label_noise(process: Process, like: Tensor) -> Tensor:
+    """Return the noise (f, 1, c) that c labels give an observation of f functions.
+
+    It is in units of the prior. If all labels give the same, c is 1.
+    """
+    labels, model = cast(Any, process.labels), process.model
+    code = getattr(labels, "code", None)
+    if code is None:
+        k = len(labels.offset)
+        targets = labels.likelihood.targets(int_range(k), k, reals([1.0] * k))
+        code = LabelCode.of(targets, float(model.amplitude[0]), model.noise)
+        code = code.of_second() if process.has_one_latent else code
+    noise = to_tensor(code.noise, like.device, like.dtype).mT[:, None]
+    return noise[..., :1] if bool((noise == noise[..., :1]).all()) else noise
 
 
 def _latent(
