@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from skconvgp._protocols import Augmentation
+from skconvgp._typing import ImageShape
 from skconvgp.completion import CoarseKernel
 from skconvgp.engine import rows_to_images, to_numpy
 from skconvgp.estimators._doors import Samples
@@ -31,11 +33,8 @@ def augmented(
     basis = _require_able(given, problem, samples, parts)
     for one in chosen:
         one.check(basis.image_shape)
-    versions = [rows_to_images(problem.rows, basis.image_shape)]
-    for one in chosen:
-        versions += [new for old in versions for new in one.versions(old)]
-    count = len(versions)
-    rows = to_numpy(torch.cat(versions)).reshape(-1, problem.rows.shape[1])
+    rows = _versions(chosen, problem.rows, basis.image_shape)
+    count = len(rows) // len(problem.rows)
     basis = replace(basis, rows=rows, indices=np.tile(basis.indices, count))
     own = problem.noise_variances
     problem = replace(
@@ -48,6 +47,32 @@ def augmented(
         noise_variances=None if own is None else np.tile(own, count),
     )
     return problem, replace(samples, basis=basis)
+
+
+def versions_of(
+    given: Given, rows: NDArray[Any], image_shape: ImageShape, count: int
+) -> NDArray[Any]:
+    """Return rows (n, d) of new images, and then versions of all of them.
+
+    They are `count` versions with the images themselves, as in the fit.
+    """
+    found = _versions(given.read("augment", _as_augmentations), rows, image_shape)
+    if len(found) != count * len(rows):
+        raise ValueError(
+            f"augment={given['augment']!r} is not that of `fit`, with which an image "
+            f"had {count} versions: set it back, or fit again."
+        )
+    return found
+
+
+def _versions(
+    chosen: Sequence[Augmentation], rows: NDArray[Any], image_shape: ImageShape
+) -> NDArray[Any]:
+    """Return rows (n, d), followed by versions of all of them."""
+    versions = [rows_to_images(rows, image_shape)]
+    for one in chosen:
+        versions += [new for old in versions for new in one.versions(old)]
+    return to_numpy(torch.cat(versions)).reshape(-1, rows.shape[1])
 
 
 def _as_augmentations(augment: object) -> Sequence[Augmentation]:

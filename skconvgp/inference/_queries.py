@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from skconvgp.linalg import symmetric_eigen
+
 __all__ = ["Pool", "least_variance"]
 
 # Numbers of a block of rows, so that it stays in the cache of a processor.
@@ -30,6 +32,9 @@ class Pool:
 
     covariance: Tensor  # (f, r, r), for amplitude 1; it is overwritten
     noise: Tensor  # (f, r, c), or (f, 1, c) if samples have the same
+    # Of each candidate. All are observed with it; first come the candidates themselves,
+    # and then versions of all of them. There are several for one function alone.
+    n_versions: int = 1
 
     @property
     def has_labels(self) -> bool:
@@ -49,8 +54,9 @@ def least_variance(
     first of equally good samples is taken. A sample whose value is known but for
     rounding reduces nothing.
     """
+    if pool.n_versions > 1:
+        return _least_with_versions(pool, weights, count)
     covariance = pool.covariance
-    tied = TIED if covariance.dtype == torch.float64 else SINGLE_TIED
     least = ROUNDING * torch.finfo(covariance.dtype).eps
     columns = torch.zeros_like(covariance[:, 0])
     rows = torch.zeros_like(columns)
@@ -71,15 +77,48 @@ def least_variance(
             gains.append(gain)
             expected = gain if chances is None else gain * chances
             reduced += sums * expected.sum(1)
-        best = reduced[is_free].max()
-        is_best = is_free & (reduced >= best * (1.0 - tied))
-        one = int(is_best.nonzero()[0])
+        one = _first_best(reduced, is_free)
         chosen.append(one)
-        is_free[one] = False
         columns = covariance[:, :, one].clone()
         own_gain = torch.stack([gain[one, likely[one]] for gain in gains])
         rows = covariance[:, one] * own_gain[:, None]
     return torch.tensor(chosen, dtype=torch.int64, device=covariance.device)
+
+
+def _least_with_versions(pool: Pool, weights: Tensor, count: int) -> Tensor:
+    """Return what `least_variance` does, if a choice observes several samples."""
+    covariance, n_versions = pool.covariance[0], pool.n_versions
+    r, least = len(weights), ROUNDING * torch.finfo(covariance.dtype).eps
+    between = covariance.view(n_versions, r, n_versions, r)
+    is_free = torch.ones_like(weights, dtype=torch.bool)
+    chosen: list[int] = []
+    for _ in range(count):
+        own = between.diagonal(dim1=1, dim2=3).movedim(2, 0).clone()  # (r, v, v)
+        own.diagonal(dim1=1, dim2=2).add_(pool.noise[0, 0, 0])
+        values, vectors = symmetric_eigen(own)
+        gain = torch.where(values > least, values.reciprocal(), 0.0)
+        reduced = torch.zeros_like(weights)
+        for i in range(n_versions):
+            # Covariances of a direction in the space of the versions with the samples.
+            turned = torch.zeros_like(between[0, :, 0])
+            for v in range(n_versions):
+                turned.addcmul_(vectors[:, v, i, None], between[v, :, 0])
+            reduced += gain[:, i] * (turned.square_() @ weights)
+        one = _first_best(reduced, is_free)
+        chosen.append(one)
+        half = covariance[:, one::r] @ (vectors[one] * gain[one].sqrt())
+        covariance.addmm_(half, half.mT, alpha=-1.0)
+    return torch.tensor(chosen, dtype=torch.int64, device=covariance.device)
+
+
+def _first_best(reduced: Tensor, is_free: Tensor) -> int:
+    """Return the first of the best free samples (r,), which is then not free."""
+    tied = TIED if reduced.dtype == torch.float64 else SINGLE_TIED
+    best = reduced[is_free].max()
+    is_best = is_free & (reduced >= best * (1.0 - tied))
+    one = int(is_best.nonzero()[0])
+    is_free[one] = False
+    return one
 
 
 def _updated_sums(

@@ -16,10 +16,12 @@ from torch import Tensor
 from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
 from skconvgp.engine import to_tensor
+from skconvgp.estimators._augmenting import versions_of
 from skconvgp.estimators._fact_warnings import warn_of_facts
 from skconvgp.estimators._series import warn_of_basis
 from skconvgp.estimators._shown import contrasts
 from skconvgp.estimators._validation import random_source
+from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.inference import Pool, least_variance
 from skconvgp.processes import Choice, Latent
 from skconvgp.questions._asked import answering, given_samples
@@ -106,6 +108,10 @@ def query(
     With features the variance is that which features explain, as no label changes the
     rest. A new label counts as one observation, whatever `class_weight` is.
 
+    A model with `augment` learns a new image with its versions, and chooses so: an
+    observation is one of all of them. The mean is over images as they are. Covariances
+    are those of all versions, so that fewer candidates fit into memory.
+
     Covariances of the candidates with the pool take as long as predictions for the
     pool by a model of as many training samples more as there are candidates.
 
@@ -155,9 +161,9 @@ def query(
 
 
 def _by_variance(
-    gp: Any, process: Any, rows: NDArray[Any], n: int, *, is_weighted: bool
+    gp: Any, process: Any, rows: NDArray[Any], count: int, *, is_weighted: bool
 ) -> NDArray[np.intp]:
-    """Return which of rows (r, d) are chosen by variance.
+    """Return which of rows (n, d) are chosen by variance.
 
     They may be weighted in the mean by their probabilities.
     """
@@ -169,11 +175,17 @@ def _by_variance(
         latent = gp._latent(rows, None, needs_var=needs, is_mean_enough=enough)
         known = gp._probabilities(*gp._latents(latent))
     posteriors: list[Latent] = []
+    n, n_versions = len(rows), process.model.n_versions
+    every = rows
+    if n_versions > 1:
+        settings = GPSettings.of(gp)
+        every = versions_of(settings, rows, gp.image_shape_, n_versions)
 
     def choose(pool: Pool, latent: Latent) -> Tensor:
         posteriors.append(latent)
+        latent = _first(latent, n)
         device, dtype = pool.covariance.device, pool.covariance.dtype
-        weights, proba = np.ones(len(rows)), known
+        weights, proba = np.ones(n), known
         if is_weighted and proba is None:
             posterior = replace(latent, contrast=contrasts(rows))
             proba = gp._probabilities(*gp._latents(posterior))
@@ -182,14 +194,21 @@ def _by_variance(
         chances = None
         if pool.has_labels and proba is not None:
             chances = to_tensor(proba, device, dtype)
-        return least_variance(pool, to_tensor(weights, device, dtype), n, chances)
+        return least_variance(pool, to_tensor(weights, device, dtype), count, chances)
 
     needs_var = is_weighted and known is None and gp._needs_spread
     choice, resources = Choice(choose, needs_var), gp._resources()
     chosen: NDArray[np.intp]
-    chosen = process.left_out.choose(process, rows, resources, choice)
+    chosen = process.left_out.choose(process, every, resources, choice)
     warn_of_facts(posteriors[-1].facts)
     return chosen
+
+
+def _first(latent: Latent, n: int) -> Latent:
+    """Return the posterior at the first n samples, which others follow."""
+    return replace(
+        latent, mean=latent.mean[:n], var=latent.var[:n], prior=latent.prior[:n]
+    )
 
 
 def _doubt(probabilities: FloatArray) -> FloatArray:

@@ -17,6 +17,7 @@ from skconvgp import (
     PatchGPClassifier,
     gram_matrix,
 )
+from skconvgp.augmentation import Flip, Shift
 from skconvgp.completion import RandomFeatures
 from skconvgp.inference import CovarianceUpdate, least_variance
 from skconvgp.kernels import PatchKernel, rbf
@@ -465,3 +466,75 @@ def test_approximate_posteriors_of_labels_are_refused():
     with pytest.raises(ValueError, match="'gaussian', 'dirichlet' or 'beta'"):
         query(gp, POOL, 3)
     assert len(query(gp, POOL, 3, "margin")) == 3
+
+
+def with_versions(gram, noise, n_train, n_pool, weights, count):
+    """Return which images are chosen if each is observed with its versions: by refits.
+
+    The matrix is of training rows, and then of the pool, of its first versions, and so
+    on. The noise (n,) is of all rows.
+    """
+    observed, chosen = list(range(n_train)), []
+    first = n_train + np.arange(n_pool)
+    for _ in range(count):
+        left = {}
+        for one in np.setdiff1d(np.arange(n_pool), chosen):
+            own = [*observed, *range(n_train + one, len(gram), n_pool)]
+            solved = np.linalg.solve(
+                gram[np.ix_(own, own)] + np.diag(noise[own]), gram[np.ix_(own, first)]
+            )
+            var = gram.diagonal()[first] - (gram[np.ix_(own, first)] * solved).sum(0)
+            left[one] = weights @ var
+        least = min(left.values())
+        one = next(i for i, var in left.items() if var <= least + 1e-12)
+        chosen.append(one)
+        observed += range(n_train + one, len(gram), n_pool)
+    return np.array(chosen)
+
+
+def all_versions(images, parts):
+    """Return images, and after them the versions that parts make of all of them."""
+    found = [torch.from_numpy(images)]
+    for part in parts:
+        found += [new for old in found for new in part.versions(old)]
+    return torch.cat(found).numpy()
+
+
+@pytest.mark.parametrize("strategy", BY_VARIANCE)
+@pytest.mark.parametrize("parts", [[Flip()], [Shift(1), Flip()]], ids=str)
+def test_images_are_chosen_with_their_versions(parts, strategy):
+    images, y = digits(44)
+    train, pool, y = images[:14], images[14:], y[:14] % 3
+    weight = 1.0 + np.arange(14) % 2
+    gp = ConvNetGPClassifier(rbf(2.0), augment=parts, noise_variance=NOISE)
+    gp.fit(train, y, sample_weight=weight)
+    rows, more = all_versions(train, parts), all_versions(pool, parts)
+    count = len(more) // 30
+    gram = unit_gram(gp, np.concatenate([rows, more]).reshape(-1, 64))
+    noise = (
+        NOISE
+        * count
+        * np.concatenate([1.0 / np.tile(weight, count), np.ones(len(more))])
+    )
+    weights = weights_of(gp, pool, strategy)
+    expected = with_versions(gram, noise, len(rows), 30, weights, 6)
+    np.testing.assert_array_equal(query(gp, pool, 6, strategy), expected)
+    mirrored = np.concatenate([pool, pool[..., ::-1]])
+    assert len(set(query(gp, mirrored, 8, strategy) % 30)) == 8
+
+
+def test_regressors_are_asked_with_versions_and_without_noise():
+    images, y = digits(30)
+    symmetric = images + images[..., ::-1]  # whose versions are copies
+    gp = ConvNetGPRegressor(rbf(2.0), augment=Flip(), noise_variance=0.0)
+    gp.fit(images[:10], y[:10].astype(float))
+    found = query(gp, np.concatenate([images[:4], symmetric[10:]]), 24)
+    assert sorted(found[20:]) == [0, 1, 2, 3]  # which are known
+
+
+def test_other_versions_than_those_of_the_fit_are_refused():
+    images, y = digits(20)
+    gp = ConvNetGPClassifier(rbf(2.0), augment=Flip()).fit(images[:14], y[:14] % 3)
+    gp.augment = Shift(1)
+    with pytest.raises(ValueError, match=r"is not that of `fit`.* 2 versions: set it"):
+        query(gp, images[14:], 2)

@@ -79,7 +79,8 @@ def answers(case, question):
     """Return whether a case has an answer to a question."""
     if question is novelty and any(one in case.name for one in NO_NOVELTY):
         return False
-    refusing = set(REFUSING) - set(CODED if question is query else ())
+    answered = (*CODED, "augment=") if question is query else ()
+    refusing = set(REFUSING) - set(answered)
     is_refused = any(setting in case.name for setting in refusing)
     whole = FACTORED if question is query else WHOLE
     is_refused &= not any(setting in case.name for setting in whole)

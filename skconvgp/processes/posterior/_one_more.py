@@ -38,6 +38,10 @@ AT_ONCE = 2**17
 GRAM_COPIES = 3  # a matrix, and two factors of it
 FACTOR_REMEDY = "ask a model of fewer samples."
 LABELLED = "each label has a noise of its own: fit with likelihood='gaussian'"
+VERSIONS = (
+    "a new image would be added with its versions, as training images are: fit with "
+    "augment=None, or with a kernel such as FlipAverage"
+)
 
 # Returns results (b, ...) for b new samples that are added.
 Question: TypeAlias = Callable[[Addition], Sequence[Tensor]]
@@ -71,11 +75,6 @@ def why_not_solved(process: Process) -> str:
             "a completed matrix lacks variances that new samples have: fit with "
             "completion=None"
         )
-    if process.model.n_versions > 1:
-        return (
-            "training images have further versions, and a new one has none: fit with "
-            "augment=None, or with a kernel such as FlipAverage"
-        )
     return ""
 
 
@@ -108,6 +107,8 @@ class AsksSolved:
         `other_noise` says whether `with_noise` is needed, too.
         """
         why = why_not_solved(process)
+        if not why and process.model.n_versions > 1:
+            return VERSIONS
         return why_not_factored(process) if other_noise and not why else why
 
     def ready(self, process: Process, resources: Resources) -> Process:  # noqa: ARG002

@@ -57,7 +57,11 @@ def choose_solved(
     resources: Resources,
     choice: Choice,
 ) -> NDArray[Any]:
-    """Return which of rows (r, d) are chosen, by a posterior by solves."""
+    """Return which of rows (r, d) are chosen, by a posterior by solves.
+
+    If images have versions in the fit, rows are followed by those of all of them, and
+    choices are of images.
+    """
     r, n = len(rows), process.basis.n_samples
     numbers = r**2 + 3 * n * r + (n + r) ** 2
 
@@ -78,8 +82,11 @@ def choose_solved(
         facts = rounding_facts(process.basis, 0.0, clipped)
         latent = _latent(mean, var, prior, facts)
         covariance.addmm_(half.mT, half, alpha=-1.0)
-        noise = process.model.noise + float(posterior.state.jitter)
-        return Pool(covariance[None], covariance.new_full((1, 1, 1), noise)), latent
+        # Each version of an image has an equal share of its weight.
+        n_versions = process.model.n_versions
+        noise = process.model.noise * n_versions + float(posterior.state.jitter)
+        noises = covariance.new_full((1, 1, 1), noise)
+        return Pool(covariance[None], noises, n_versions), latent
 
     return _choose(process, numbers, r, resources, pool_at, choice)
 
