@@ -20,7 +20,7 @@ from benchmarks.report import RESULTS, parse, questions  # noqa: E402
 # Tables, and figures with numbers, of the sources.
 WHOLE = """
     meinel-3.3 meinel-3.4 meinel-3.5 meinel-3.6 meinel-3.7 meinel-3.8 meinel-f3.2
-    meinel-f3.3 meinel-f3.7 meinel-f3.10
+    meinel-f3.3 meinel-f3.7 meinel-f3.10 meinel-cifar10
     binkhalid-f3.8 binkhalid-f3.12 binkhalid-f3.14 binkhalid-f3.16 binkhalid-3.3
     binkhalid-3.4 binkhalid-f4.1 binkhalid-f4.6 binkhalid-f5.1
     vanderwilk-mnist vanderwilk-rectangles vanderwilk-0-1 vanderwilk-cifar10

@@ -12,6 +12,12 @@ matrices of random entries. Each part can run alone:
     python -m benchmarks completion --setting 2 --parts strategies
     python -m benchmarks completion --strategies nystrom soft-impute --fractions 0.1
     python -m benchmarks completion --parts random --random-n 1000
+
+Images of CIFAR-10 at the places of a setting, of which the source has no figures:
+
+    SKCONVGP_DATA=<folder with cifar10.npz> python -m benchmarks completion \\
+        --data cifar10 --parts strategies --fractions 0.1 0.2 0.5 0.8 \\
+        --strategies nystrom iterative-svd soft-impute "subset of data"
 """
 
 from collections.abc import Iterable, Iterator
@@ -36,10 +42,9 @@ from benchmarks.completion.strategies import (
     start_up,
     strategies,
 )
-from benchmarks.data import Labelled, Validated
+from benchmarks.data import FETCH, Labelled, Validated
 from benchmarks.measure import Record
 from benchmarks.report import Figures, Target, dated, put
-from skconvgp.datasets import fetch_mnist
 from skconvgp.exceptions import CompletionError
 from skconvgp.kernels import convnet
 
@@ -55,12 +60,15 @@ AT_ONCE = (published.NYSTROM, published.SVD)  # less than an hour of more images
 CURVES_OF = 1  # the setting of which the source's method is shown at all fractions
 SOLVERS = ("lsqr", "cholesky")  # as the source stopped it, and to the end
 PLACES = ("strategies", "mixed", "combined", "random")
+REPORTED = "mnist"  # the images of the source
+MOST_OTHER = 2000  # training images of other sets
 
 
 def options(add: Any) -> None:
     names = list(strategies())[1:]
     settings = published.SETTINGS
-    add("--setting", type=int, default=1, choices=settings, help="of the images")
+    add("--data", choices=FETCH, default=REPORTED, help="the images")
+    add("--setting", type=int, default=1, choices=settings, help="which of them")
     add("--strategies", nargs="+", choices=names, metavar="STRATEGY", help=str(names))
     add("--fractions", nargs="+", type=float, help="of the entries, for all of them")
     add("--n-train", type=int, help="training images, at most those of the setting")
@@ -79,9 +87,9 @@ def run(options: Any, record: Record) -> list[Target]:
     found: list[Target] = []
     if set(options.parts) != {"random"}:
         try:
-            split = load(options.setting, options.n_train, options.n_test)
+            split = load(options)
         except OSError as error:
-            record.leave_out("MNIST", error)
+            record.leave_out(options.data, error)
         else:
             found = measure_setting(split, record, options)
     if "random" in options.parts:
@@ -89,29 +97,35 @@ def run(options: Any, record: Record) -> list[Target]:
     return found
 
 
-def load(number: int, n_train: int | None, n_test: int | None) -> Validated:
+def load(options: Any) -> Validated:
     """Return the images of a setting, or the first of each part."""
-    X, y = fetch_mnist(return_X_y=True)
-    setting = published.SETTINGS[number]
+    X, y = FETCH[options.data](return_X_y=True)
+    setting, n_test = published.SETTINGS[options.setting], options.n_test
+    most = None if reported_setting(options) else MOST_OTHER
     return Validated(
-        Labelled(X[setting.train], y[setting.train]).first(n_train),
+        Labelled(X[setting.train], y[setting.train]).first(options.n_train or most),
         Labelled(X[setting.validation], y[setting.validation]).first(n_test),
         Labelled(X[setting.test], y[setting.test]).first(n_test),
     )
 
 
+def reported_setting(options: Any) -> int | None:
+    """Return the setting, if it is of the images of the source."""
+    return options.setting if options.data == REPORTED else None
+
+
 def measure_setting(split: Validated, record: Record, options: Any) -> list[Target]:
     """Measure on the images of one setting; return what is required of them."""
-    number = str(options.setting)
-    figures = record.figures["settings"].setdefault(number, {"rows": []})
+    place = "settings" if options.data == REPORTED else options.data
+    settings = record.figures.setdefault(place, {})
+    figures = settings.setdefault(str(options.setting), {"rows": []})
     figures["sizes"] = [len(p.y) for p in (split.train, split.validation, split.test)]
     found: list[Target] = []
     if "strategies" in options.parts:
         rows = measure_strategies(split, figures["rows"], record, options)
         tables.print_beside_subset(rows)
-        found = (
-            tables.targets(options.setting, figures["rows"]) if options.is_whole else []
-        )
+        if options.is_whole:
+            found = tables.targets(reported_setting(options), figures["rows"])
     if {"mixed", "combined"} & set(options.parts):
         measure_held(split, figures, record, options)
     return found
@@ -121,7 +135,7 @@ def measure_strategies(
     split: Validated, kept: list[Figures], record: Record, options: Any
 ) -> list[Figures]:
     """Measure the exact process and all others beside it; return the rows."""
-    number, n = options.setting, len(split.train.y)
+    number, n = reported_setting(options), len(split.train.y)
     gp = strategies()[published.EXACT].make(n, None)
     start_up(gp, split)
     exact = measure(gp, split)
@@ -197,7 +211,7 @@ def measure_held(
         tables.show_head(("entries", "RMSE", "solver"))
         for row in mixed(split, exact, options):
             cells = row["share"], row["relative_rmse"], row["solver"]
-            tables.show_accuracies(options.setting, row, cells)
+            tables.show_accuracies(reported_setting(options), row, cells)
             keep(record, figures.setdefault("mixed", []), row, "solver")
     if "combined" in options.parts and len(split.train.y) > LARGEST_HELD:
         print(f"\nCombinations: {LARGEST_HELD} images at most.")
@@ -205,7 +219,7 @@ def measure_held(
         print("\ncombinations; entries are those of the exact kernel")
         tables.show_head(("entries",))
         for row in combinations(split, exact, FRACTION):
-            tables.show_accuracies(options.setting, row, (row["share"],))
+            tables.show_accuracies(reported_setting(options), row, (row["share"],))
             keep(record, figures.setdefault("combined", []), row)
 
 

@@ -66,7 +66,9 @@ RANDOM_MINUTES = {
 }
 
 
-def find_reported(setting: int, strategy: str, fraction: float | None) -> Figures:
+def find_reported(
+    setting: int | None, strategy: str, fraction: float | None
+) -> Figures:
     """Return what the source reports of a strategy, empty if nothing."""
     strategy = SVD if strategy == REGRESSION else strategy
     fraction = 1.0 if fraction is None else fraction

@@ -38,7 +38,7 @@ def reported() -> Figures:
     }
 
 
-def targets(number: int, rows: list[Figures]) -> list[Target]:
+def targets(number: int | None, rows: list[Figures]) -> list[Target]:
     """Return what is required of the best strategy that is cheap enough."""
     if number not in LEAST_ACCURACY:
         return []
@@ -86,10 +86,11 @@ def right(row: Figures) -> float:
     return float(row["validation_accuracy"] + row["test_accuracy"]) / 2.0
 
 
-def print_setting(number: int, split: Any, exact: Figures) -> None:
+def print_setting(number: int | None, split: Any, exact: Figures) -> None:
     """Print the head of the table."""
     print(
-        f"\nsetting {number}: {len(split.train.y)} training images, "
+        f"\nsetting {number or 'of the source, other images'}: "
+        f"{len(split.train.y)} training images, "
         f"{len(split.validation.y)} for validation, {len(split.test.y)} for tests; "
         f"{exact['estimator']}"
     )
@@ -102,7 +103,7 @@ def print_setting(number: int, split: Any, exact: Figures) -> None:
     show_head(SHOWN.values())
 
 
-def show_row(number: int, row: Figures) -> None:
+def show_row(number: int | None, row: Figures) -> None:
     """Print one strategy, the source's figures beside it."""
     show_accuracies(number, row, (row[name] for name in SHOWN))
 
@@ -112,7 +113,7 @@ def show_head(cells: Iterable[str]) -> None:
     show("", (*cells, "val %", "test %", "loss", SOURCE), WIDTH, 10)
 
 
-def show_accuracies(number: int, row: Figures, cells: Iterable[Any]) -> None:
+def show_accuracies(number: int | None, row: Figures, cells: Iterable[Any]) -> None:
     """Print some figures of a row, its accuracies and what the source reports."""
     percent = (100.0 * row[f"{name}_accuracy"] for name in ("validation", "test"))
     told = beside(published.find_reported(number, row["strategy"], row["fraction"]))
