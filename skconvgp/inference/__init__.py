@@ -2,7 +2,12 @@
 
 from skconvgp.inference._alike import Alike, most_alike
 from skconvgp.inference._amplitude import choose_amplitude
-from skconvgp.inference._augmented import Addition, Augmented, LeftOutInputs
+from skconvgp.inference._augmented import (
+    Addition,
+    Augmented,
+    LeftOutInputs,
+    NewVersions,
+)
 from skconvgp.inference._class_sums import ClassMoments, ClassSums, LabelCode
 from skconvgp.inference._conformal import (
     Ranks,
@@ -134,6 +139,7 @@ __all__ = [
     "MergedSamples",
     "Mixture",
     "NaturalPosterior",
+    "NewVersions",
     "OneLatentState",
     "Pool",
     "Ranks",

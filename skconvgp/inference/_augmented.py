@@ -16,9 +16,9 @@ from typing import Self, TypeAlias
 import torch
 from torch import Tensor
 
-from skconvgp.linalg import half_solve, shifted_choleskys
+from skconvgp.linalg import back_solve, half_solve, shifted_choleskys
 
-__all__ = ["Addition", "Augmented", "LeftOutInputs"]
+__all__ = ["Addition", "Augmented", "LeftOutInputs", "NewVersions"]
 
 # Inputs (b, s) of units of equally many, and a square (b, s, s) for each unit.
 Units: TypeAlias = tuple[Tensor, Tensor]
@@ -80,6 +80,15 @@ class LeftOutInputs:
 
 
 @dataclass(frozen=True)
+class NewVersions:
+    """Versions of new images, all of which are added with an image: itself, others."""
+
+    solved: Tensor  # (m, b, v), M^-1 times covariances with the versions
+    mean: Tensor  # (b, v, k), latent means
+    covariance: Tensor  # (b, v, v), their covariances, for amplitude 1
+
+
+@dataclass(frozen=True)
 class Addition:
     """New samples, b in number, each of which is added to those of a fit by itself."""
 
@@ -90,9 +99,13 @@ class Addition:
     noise: float | Tensor  # of a single observation, one for all or (b,)
     jitter: float  # that the diagonal of M has, too
     unexplained: Tensor | None = None  # (b,), as in `LeftOutInputs`
+    # With each image, and an equal share of its weight; None for samples alone.
+    versions: NewVersions | None = None
 
     def observed(self, weight: float = 1.0) -> Augmented:
         """Return the left-out quantities if a new sample is so many observations."""
+        if self.versions is not None:
+            return self._with_versions(self.versions, weight)
         inputs, solved = self.inputs, self.solved
         var = self.latent_var + self.noise / weight + self.jitter
         # A copy of an input that has no noise has no variance at all.
@@ -119,6 +132,35 @@ class Addition:
             gain.mT,
             inputs.var - (gain * own).mT,
         )
+
+    def _with_versions(self, new: NewVersions, weight: float) -> Augmented:
+        """Return what `observed` does: all versions are observed, with one target."""
+        inputs, (_, b, v) = self.inputs, new.solved.shape
+        noise = v * self.noise / weight + self.jitter
+        own = new.covariance.clone()
+        own.diagonal(dim1=1, dim2=2).add_(noise)
+        size = b, len(inputs.mean)
+        start = inputs.mean.expand(b, -1, -1).clone()
+        var, gain = inputs.var.expand(size).clone(), torch.zeros_like(inputs.var)
+        gain = gain.expand(size).clone()
+        behind = new.mean - self.mean[:, None]  # of the image itself
+        for members, cov in inputs.units:
+            u, s = members.shape
+            at_members = new.solved[members].movedim(2, 1)  # (u, b, s, v)
+            of_unit = cov[:, None] @ at_members
+            total = own + at_members.mT @ of_unit
+            no_shift = torch.zeros_like(total[..., 0]).reshape(-1, v)
+            factors, _ = shifted_choleskys(total.reshape(-1, v, v), no_shift)
+            half = half_solve(factors, of_unit.mT.reshape(-1, v, s))
+            gains = back_solve(factors, half).reshape(u, b, v, s).mT
+            error = inputs.error[members][:, None]  # (u, 1, s, k)
+            residual = at_members.mT @ error - behind
+            start[:, members] += (gains @ residual).movedim(1, 0)
+            gain[:, members] = gains.sum(3).movedim(1, 0)
+            reduced = half.square().sum(1).reshape(u, b, s)
+            var[:, members] -= reduced.movedim(1, 0)
+        new_var = self.latent_var + self.noise / weight + self.jitter
+        return Augmented(self.mean, new_var, start, gain, var)
 
 
 @dataclass(frozen=True)

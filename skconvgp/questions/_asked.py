@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skconvgp._typing import FloatArray
+from skconvgp.estimators._augmenting import versions_of
 from skconvgp.estimators._doors import new_rows
 from skconvgp.estimators._given import host_samples
 from skconvgp.estimators._series import warn_of_basis
+from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.metrics._predictive import half_width
 from skconvgp.processes import NOT_KEPT, NewRows, Question, Scored
 
@@ -26,6 +28,7 @@ __all__ = [
     "refuse",
     "why_no_process",
     "why_wrapped",
+    "with_versions",
 ]
 
 NO_FACTOR = (
@@ -94,7 +97,7 @@ class Asked:
     @property
     def weights(self) -> FloatArray:
         """Weights (n,) of the scored samples."""
-        weights: FloatArray = self.process.model.weights[self.scored.samples]
+        weights: FloatArray = self.process.model.sample_weights[self.scored.samples]
         return weights
 
     @property
@@ -132,6 +135,7 @@ class Asked:
         """Return new samples, with prior variances (n,) for a given matrix."""
         rows = self.estimator._read_new(given_samples(X, "X"))
         warn_of_basis(self.process.basis, rows)
+        rows = with_versions(self.estimator, rows)
         return new_rows(self.process.basis, rows, diag, is_needed=True)
 
     def ask(self, new: NewRows, question: Question) -> list[FloatArray]:
@@ -141,6 +145,15 @@ class Asked:
             self.process, new, resources, question
         )
         return found
+
+
+def with_versions(estimator: Any, rows: NDArray[Any]) -> NDArray[Any]:
+    """Return rows of new images, and then versions of all of them, as in the fit."""
+    count = estimator._process.model.n_versions
+    if count == 1:
+        return rows
+    settings = GPSettings.of(estimator)
+    return versions_of(settings, rows, estimator.image_shape_, count)
 
 
 def given_samples(X: Any, name: str) -> Any:

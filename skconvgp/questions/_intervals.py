@@ -128,7 +128,7 @@ def prediction_interval(
             UserWarning,
         )
     scaled = ends * gp.y_scale_[:, None] + gp.y_mean_[:, None]
-    scaled += gp._mean_at(new.rows)[:, :, None]
+    scaled += gp._mean_at(new.rows[: len(ends)])[:, :, None]  # versions follow
     intervals: FloatArray = gp._without_outputs(scaled, axis=1)
     return intervals
 

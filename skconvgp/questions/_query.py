@@ -16,15 +16,13 @@ from torch import Tensor
 from skconvgp._ambient import public
 from skconvgp._typing import FloatArray
 from skconvgp.engine import to_tensor
-from skconvgp.estimators._augmenting import versions_of
 from skconvgp.estimators._fact_warnings import warn_of_facts
 from skconvgp.estimators._series import warn_of_basis
 from skconvgp.estimators._shown import contrasts
 from skconvgp.estimators._validation import random_source
-from skconvgp.estimators.settings._gp import GPSettings
 from skconvgp.inference import Pool, least_variance
 from skconvgp.processes import Choice, Latent
-from skconvgp.questions._asked import answering, given_samples
+from skconvgp.questions._asked import answering, given_samples, with_versions
 
 __all__ = ["checked_strategy", "query"]
 
@@ -175,11 +173,7 @@ def _by_variance(
         latent = gp._latent(rows, None, needs_var=needs, is_mean_enough=enough)
         known = gp._probabilities(*gp._latents(latent))
     posteriors: list[Latent] = []
-    n, n_versions = len(rows), process.model.n_versions
-    every = rows
-    if n_versions > 1:
-        settings = GPSettings.of(gp)
-        every = versions_of(settings, rows, gp.image_shape_, n_versions)
+    n, every = len(rows), with_versions(gp, rows)
 
     def choose(pool: Pool, latent: Latent) -> Tensor:
         posteriors.append(latent)

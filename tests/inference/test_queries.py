@@ -26,7 +26,7 @@ def drawn(r, seed=0):
 def choose(gram, noise, weights, count, dtype=torch.float64):
     """Return which samples are chosen, and the covariance after it."""
     covariance = torch.tensor(gram, dtype=dtype)
-    pool = Pool(covariance, covariance.new_tensor(noise))
+    pool = Pool(covariance[None], covariance.new_tensor(noise)[None, :, None])
     chosen = least_variance(pool, covariance.new_tensor(weights), count)
     return chosen.numpy(), covariance.numpy()
 
@@ -77,3 +77,70 @@ def test_variance_that_is_rounding_counts_as_none():
         np.testing.assert_array_equal(found[:6], 3 + expected)
         assert sorted(found) == list(range(23))
         assert np.isfinite(covariance).all()
+
+
+def test_a_choice_with_labels_has_the_least_expected_variance():
+    """The last covariances lack the last choice, each with its most probable label."""
+    (gram, noise, weights), other = drawn(12), drawn(12, seed=1)[0]
+    grams, table = [gram, 2.0 * other], np.array([[0.1, 2.0], [1.0, 0.3], [3.0, 3.0]])
+    chances = np.random.default_rng(2).dirichlet(np.ones(3), 12)
+    tensors = torch.tensor(np.stack(grams)), torch.tensor(table.T[:, None])
+    pool = Pool(tensors[0].clone(), tensors[1])
+    given = torch.tensor(weights), 5, torch.tensor(chances)
+    found = least_variance(pool, *given).tolist()
+    observed, noises = [], np.empty((0, 2))
+
+    def left(i, label):
+        every = np.vstack([noises, table[label]])
+        total = 0.0
+        for f, one in enumerate(grams):
+            noise = np.zeros(12)
+            noise[[*observed, i]] = every[:, f]
+            total += weights @ posterior(one, noise, [*observed, i]).diagonal()
+        return total
+
+    for one in found:
+        if len(observed) == 4:
+            for f, covariance in enumerate(pool.covariance.numpy()):
+                noise = np.zeros(12)
+                noise[observed] = noises[:, f]
+                expected = posterior(grams[f], noise, observed)
+                np.testing.assert_allclose(covariance, expected, atol=1e-12)
+        expected = {
+            i: sum(chances[i, label] * left(i, label) for label in range(3))
+            for i in range(12)
+            if i not in observed
+        }
+        assert one == min(expected, key=expected.get)
+        observed.append(one)
+        noises = np.vstack([noises, table[chances[one].argmax()]])
+
+
+def test_a_choice_with_versions_observes_all_of_them():
+    gram, _, _ = drawn(30)
+    weights, noise = np.random.default_rng(1).uniform(size=10), np.full(30, 0.3)
+    covariance = torch.tensor(gram).clone()
+    pool = Pool(covariance[None], covariance.new_full((1, 1, 1), 0.3), 3)
+    found = least_variance(pool, torch.tensor(weights), 6).tolist()
+    observed = []
+    for one in found:
+        left = {
+            i: weights
+            @ posterior(gram, noise, [*observed, i, i + 10, i + 20]).diagonal()[:10]
+            for i in range(10)
+            if i not in observed
+        }
+        assert one == min(left, key=left.get)
+        observed += [one, one + 10, one + 20]
+    expected = posterior(gram, noise, observed)
+    np.testing.assert_allclose(covariance.numpy(), expected, atol=1e-12)
+
+
+def test_versions_that_are_copies_are_one_observation_without_noise():
+    gram, _, weights = drawn(6)
+    every = np.tile(gram, (2, 2))
+    covariance = torch.tensor(every)
+    pool = Pool(covariance[None], covariance.new_zeros(1, 1, 1), 2)
+    found = least_variance(pool, torch.tensor(weights), 6).numpy()
+    expected, _ = choose(gram, np.zeros(6), weights, 6)
+    np.testing.assert_array_equal(found, expected)

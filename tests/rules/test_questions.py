@@ -30,7 +30,6 @@ from tests.helpers.public import CASES, PATCHES, fitted_and_results
 ANSWERING = ("ConvNetGP", "Image", "KernelFlows", "NystromCompletedGP", "PatchGP")
 REFUSING = (
     "completion=",
-    "augment=",
     "solver=ConjugateGradient",
     "solver=Lsqr",
     "likelihood=Dirichlet",
@@ -79,8 +78,7 @@ def answers(case, question):
     """Return whether a case has an answer to a question."""
     if question is novelty and any(one in case.name for one in NO_NOVELTY):
         return False
-    answered = (*CODED, "augment=") if question is query else ()
-    refusing = set(REFUSING) - set(answered)
+    refusing = set(REFUSING) - set(CODED if question is query else ())
     is_refused = any(setting in case.name for setting in refusing)
     whole = FACTORED if question is query else WHOLE
     is_refused &= not any(setting in case.name for setting in whole)

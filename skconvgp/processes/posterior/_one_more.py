@@ -25,7 +25,13 @@ from skconvgp.engine import (
     slices,
     to_numpy,
 )
-from skconvgp.inference import Addition, EqualInputs, LeftOutInputs, posterior_mean
+from skconvgp.inference import (
+    Addition,
+    EqualInputs,
+    LeftOutInputs,
+    NewVersions,
+    posterior_mean,
+)
 from skconvgp.linalg import DenseGram
 from skconvgp.processes._process import Process, run_beside
 from skconvgp.processes._run import Resources, run_of_fit
@@ -35,13 +41,11 @@ from skconvgp.processes.posterior._left_out import inverse_blocks, inverse_diag_
 # Numbers of an array over new samples, inputs and functions: a few such arrays then
 # stay in the cache of a processor.
 AT_ONCE = 2**17
+# New images with their versions, whose covariances with each other are computed.
+MOST_ROWS = 64
 GRAM_COPIES = 3  # a matrix, and two factors of it
 FACTOR_REMEDY = "ask a model of fewer samples."
 LABELLED = "each label has a noise of its own: fit with likelihood='gaussian'"
-VERSIONS = (
-    "a new image would be added with its versions, as training images are: fit with "
-    "augment=None, or with a kernel such as FlipAverage"
-)
 
 # Returns results (b, ...) for b new samples that are added.
 Question: TypeAlias = Callable[[Addition], Sequence[Tensor]]
@@ -107,8 +111,6 @@ class AsksSolved:
         `other_noise` says whether `with_noise` is needed, too.
         """
         why = why_not_solved(process)
-        if not why and process.model.n_versions > 1:
-            return VERSIONS
         return why_not_factored(process) if other_noise and not why else why
 
     def ready(self, process: Process, resources: Resources) -> Process:  # noqa: ARG002
@@ -126,7 +128,8 @@ def at_once(n_samples: int, n_functions: int) -> int:
 
 def scored_inputs(inputs: EqualInputs) -> Scored:
     """Return all samples, with their inputs and what is left out with each."""
-    of, units = to_numpy(inputs.of), to_numpy(inputs.left_out_with)
+    of = to_numpy(inputs.of[: inputs.n_images])
+    units = to_numpy(inputs.left_out_with)
     return Scored(np.arange(len(of)), of, units, inputs.n_inputs)
 
 
@@ -160,8 +163,25 @@ def ask_solved(
         if model.noise_shares is not None:
             shares = run.tensor(model.noise_shares)
         left_out = _left_out_inputs(*given, weights, shares, known)
-        size = at_once(len(inputs.of), left_out.mean.shape[1])
+        v = model.n_versions
+        size = at_once(len(inputs.of), v * left_out.mean.shape[1])
         answers: list[Sequence[Tensor]] = []
+        if v > 1:
+            every: Any = new.rows
+            for rows in images_with_versions(every, v, size):
+                given_rows = process.basis, rows, run, on_device, scaled_dual
+                versions, mean = _new_versions(posterior, *given_rows, v)
+                addition = Addition(
+                    left_out,
+                    versions.solved[:, :, 0],
+                    mean,
+                    versions.covariance[:, 0, 0],
+                    model.noise,
+                    float(state.jitter),
+                    versions=versions,
+                )
+                answers.append(question(addition))
+            return [to_numpy(torch.cat(one)) for one in zip(*answers, strict=True)]
         stream = process.basis.stream(new, run, posterior.width, needs_diag=True)
         for cross, prior in stream:
             scaled = cross.mT / posterior.unit
@@ -183,6 +203,44 @@ def ask_solved(
         return [to_numpy(torch.cat(one)) for one in zip(*answers, strict=True)]
 
     return compute_at(resources.placement(needed), ask_at)
+
+
+def images_with_versions(
+    rows: NDArray[Any], n_versions: int, size: int
+) -> Iterator[NDArray[Any]]:
+    """Yield rows of a few images at a time, those of an image beside each other.
+
+    First come all images, and then versions of all of them.
+    """
+    each = rows.reshape(n_versions, -1, rows.shape[1])
+    for part in slices(each.shape[1], max(1, min(size, MOST_ROWS // n_versions))):
+        yield each[:, part].swapaxes(0, 1).reshape(-1, rows.shape[1])
+
+
+def _new_versions(
+    posterior: Any,
+    basis: Any,
+    rows: NDArray[Any],
+    run: Any,
+    inputs: EqualInputs,
+    dual: Tensor,
+    n_versions: int,
+) -> tuple[NewVersions, Tensor]:
+    """Return versions of b images, which are rows (b v, d), and means (b, k)."""
+    stream = basis.stream(NewRows(rows), run, posterior.width, needs_diag=False)
+    cross = torch.cat([block for block, _ in stream])
+    scaled = cross.mT / posterior.unit
+    solved = posterior.solver.solve(posterior.state, scaled).value
+    mean = posterior_mean(scaled.mT, dual)
+    shape = -1, len(rows) // n_versions, n_versions
+    prior = basis.covariance(rows, run, posterior.unit).to(scaled)
+    prior = prior.reshape(*shape[1:], *shape[1:]).diagonal(dim1=0, dim2=2)
+    halves = (one.reshape(shape).movedim(0, 1) for one in (scaled, solved))
+    left, right = halves  # (b, n, v)
+    covariance = prior.movedim(2, 0) - left.mT @ right
+    means = mean.reshape(*shape[1:], -1)
+    found = NewVersions(inputs.sum(solved).reshape(shape), means, covariance)
+    return found, means[:, 0]
 
 
 def _left_out_inputs(
