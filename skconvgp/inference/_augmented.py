@@ -87,6 +87,10 @@ class NewVersions:
     mean: Tensor  # (b, v, k), latent means
     covariance: Tensor  # (b, v, v), their covariances, for amplitude 1
 
+    def take(self, part: slice) -> Self:
+        """Return the versions of some of the images."""
+        return type(self)(self.solved[:, part], self.mean[part], self.covariance[part])
+
 
 @dataclass(frozen=True)
 class Addition:

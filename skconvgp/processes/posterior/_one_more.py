@@ -168,19 +168,21 @@ def ask_solved(
         answers: list[Sequence[Tensor]] = []
         if v > 1:
             every: Any = new.rows
-            for rows in images_with_versions(every, v, size):
+            for rows in images_with_versions(every, v):
                 given_rows = process.basis, rows, run, on_device, scaled_dual
                 versions, mean = _new_versions(posterior, *given_rows, v)
-                addition = Addition(
-                    left_out,
-                    versions.solved[:, :, 0],
-                    mean,
-                    versions.covariance[:, 0, 0],
-                    model.noise,
-                    float(state.jitter),
-                    versions=versions,
-                )
-                answers.append(question(addition))
+                for part in slices(len(mean), size):
+                    some = versions.take(part)
+                    addition = Addition(
+                        left_out,
+                        some.solved[:, :, 0],
+                        mean[part],
+                        some.covariance[:, 0, 0],
+                        model.noise,
+                        float(state.jitter),
+                        versions=some,
+                    )
+                    answers.append(question(addition))
             return [to_numpy(torch.cat(one)) for one in zip(*answers, strict=True)]
         stream = process.basis.stream(new, run, posterior.width, needs_diag=True)
         for cross, prior in stream:
@@ -205,15 +207,13 @@ def ask_solved(
     return compute_at(resources.placement(needed), ask_at)
 
 
-def images_with_versions(
-    rows: NDArray[Any], n_versions: int, size: int
-) -> Iterator[NDArray[Any]]:
+def images_with_versions(rows: NDArray[Any], n_versions: int) -> Iterator[NDArray[Any]]:
     """Yield rows of a few images at a time, those of an image beside each other.
 
     First come all images, and then versions of all of them.
     """
     each = rows.reshape(n_versions, -1, rows.shape[1])
-    for part in slices(each.shape[1], max(1, min(size, MOST_ROWS // n_versions))):
+    for part in slices(each.shape[1], max(1, MOST_ROWS // n_versions)):
         yield each[:, part].swapaxes(0, 1).reshape(-1, rows.shape[1])
 
 
