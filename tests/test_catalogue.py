@@ -20,13 +20,14 @@ from benchmarks.report import RESULTS, parse, questions  # noqa: E402
 # Tables, and figures with numbers, of the sources.
 WHOLE = """
     meinel-3.3 meinel-3.4 meinel-3.5 meinel-3.6 meinel-3.7 meinel-3.8 meinel-f3.2
-    meinel-f3.3 meinel-f3.7 meinel-f3.10 meinel-cifar10
+    meinel-f3.3 meinel-f3.7 meinel-f3.10
+    meinel-cifar10 meinel-parameters meinel-completed
     binkhalid-f3.8 binkhalid-f3.12 binkhalid-f3.14 binkhalid-f3.16 binkhalid-3.3
     binkhalid-3.4 binkhalid-f4.1 binkhalid-f4.6 binkhalid-f5.1
     vanderwilk-mnist vanderwilk-rectangles vanderwilk-0-1 vanderwilk-cifar10
     kozyrskiy-3.3 kozyrskiy-3.6 kozyrskiy-4.2 kozyrskiy-4.4 kozyrskiy-5.2 kozyrskiy-f5.3
     kozyrskiy-6.1 kozyrskiy-6.3 kozyrskiy-6.5
-    kozyrskiy-f3.6 kozyrskiy-f6.1
+    kozyrskiy-f3.6 kozyrskiy-f4.1 kozyrskiy-f6.1
     garriga-alonso rahaman
 """
 # Figures without rows: the number of those of an entry.

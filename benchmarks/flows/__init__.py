@@ -7,13 +7,16 @@ Learns two variances from five random starts, with every optimiser and the same 
 of kernel evaluations, beside the best random start, the published variances, and
 marginal likelihood and leave-one-out in the place of rho. Then the seconds of a step
 beside those of Bin Khalid 2022, and the memory of one gradient where its autodiff
-failed. All choices are made on validation images. Each part can run alone:
+failed. All choices are made on validation images. Then 2 to 20 variances of a network
+of nine layers, from poor starts, and a kernel that is learned where most entries of
+Gram matrices are completed. Each part can run alone:
 
     python -m benchmarks flows --quick
     python -m benchmarks flows --parts learn --data mnist --networks 7-layer
     python -m benchmarks flows --parts learn --methods adam-l2 bayesian-l2
     python -m benchmarks flows --parts learn --starts uniform      # as the source's
     python -m benchmarks flows --parts steps memory
+    python -m benchmarks flows --parts parameters completed
 """
 
 from itertools import product
@@ -21,6 +24,16 @@ from typing import Any
 
 from benchmarks.data import FETCH, Validated
 from benchmarks.flows import published
+from benchmarks.flows.completed import (
+    COMPLETED,
+    EXACT,
+    METHODS,
+    NOT_LEARNED,
+    at_start,
+    judge_completed,
+    learn_kernel,
+    show_completed,
+)
 from benchmarks.flows.learn import Plan, judge_kernel, judge_way, learn
 from benchmarks.flows.methods import Method, methods, usual
 from benchmarks.flows.networks import (
@@ -30,6 +43,12 @@ from benchmarks.flows.networks import (
     draw_starts,
     load,
     published_kernels,
+)
+from benchmarks.flows.parameters import (
+    NUMBERS,
+    OPTIMIZERS,
+    learn_some,
+    show_parameters,
 )
 from benchmarks.flows.steps import peak_bytes, profile, time_steps
 from benchmarks.flows.tables import (
@@ -49,6 +68,8 @@ PARTS = {
     "steps": ("network", "method", "batch"),
     "profile": ("network", "method", "batch"),
     "memory": ("network", "gradient", "batch"),
+    "parameters": ("n_parameters", "method", "start", "batch"),
+    "completed": ("data", "learning", "by", "process", "n_train"),
 }
 USUAL = {
     "n_starts": 5,
@@ -60,6 +81,12 @@ USUAL = {
     "step_batches": (published.AUTODIFF_FAILED, *published.BATCHES),
     "profile_batch": published.PROFILE_BATCH,
     "memory_batch": 2400,
+    "numbers": NUMBERS,
+    "small_batch": 60,
+    "small_starts": 2,
+    "n_steps": 60,
+    "n_points": 30,
+    "completed_batch": 200,
 }
 QUICK = {
     "n_starts": 2,
@@ -71,6 +98,12 @@ QUICK = {
     "step_batches": (60,),
     "profile_batch": 40,
     "memory_batch": 120,
+    "numbers": (2, 20),
+    "small_batch": 40,
+    "small_starts": 1,
+    "n_steps": 20,
+    "n_points": 4,
+    "completed_batch": 60,
 }
 N_FIXED = 4
 STEP_METHODS = ("gd", "differences", "bayesian", "autograd")
@@ -210,8 +243,49 @@ def measure_memory(record: Record, options: Any) -> list[Target]:
     return memory_targets(row)
 
 
+def measure_parameters(record: Record, options: Any) -> list[Target]:
+    """Learn more and more variances; nothing is required of them."""
+    split = load("mnist", options.sizes[1], options.n_new)
+    print("\nvariances of nine layers, MNIST; means over starts")
+    starts = range(options.small_starts)
+    for case in product(options.numbers, OPTIMIZERS, starts):
+        row = dict(zip(PARTS["parameters"], (*case, options.small_batch), strict=True))
+        if record.missing("parameters", **row):
+            record.add("parameters", row | learn_some(*case, split, options))
+    show_parameters(record.rows("parameters", batch=options.small_batch))
+    return []
+
+
+def measure_completed(record: Record, options: Any) -> list[Target]:
+    """Learn and fit with completions or without; nothing is required of them."""
+    n = options.sizes[1]
+    print("\na kernel learned where matrices are completed, seven layers")
+    learnings = [(NOT_LEARNED, "exact"), (EXACT, "exact")]
+    learnings += [(COMPLETED, name) for name in METHODS if name != "exact"]
+    for data, (learning, by) in product(options.data, learnings):
+        names = METHODS if learning != COMPLETED else ("exact", by)
+        place = {"data": data, "learning": learning, "by": by, "n_train": n}
+        left = [
+            name for name in names if record.missing("completed", **place, process=name)
+        ]
+        if not left:
+            continue
+        split = load(data, n, options.n_new)
+        kernel, told = at_start(), {}
+        if learning != NOT_LEARNED:
+            kernel, told = learn_kernel(METHODS[by](), split, options)
+        for name in left:
+            row = told | judge_completed(kernel, METHODS[name](), split)
+            record.add("completed", place | {"process": name} | row)
+    for data in options.data:
+        show_completed(record.rows("completed", data=data, n_train=n))
+    return []
+
+
 MEASURE = {
     "learn": measure_all_learning,
     "steps": measure_steps,
     "memory": measure_memory,
+    "parameters": measure_parameters,
+    "completed": measure_completed,
 }
