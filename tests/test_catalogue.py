@@ -27,7 +27,7 @@ WHOLE = """
     vanderwilk-mnist vanderwilk-rectangles vanderwilk-0-1 vanderwilk-cifar10
     kozyrskiy-3.3 kozyrskiy-3.6 kozyrskiy-4.2 kozyrskiy-4.4 kozyrskiy-5.2 kozyrskiy-f5.3
     kozyrskiy-6.1 kozyrskiy-6.3 kozyrskiy-6.5
-    kozyrskiy-f3.6 kozyrskiy-f4.1 kozyrskiy-f6.1
+    kozyrskiy-f3.6 kozyrskiy-f4.1 kozyrskiy-f4.3 kozyrskiy-f6.1
     garriga-alonso rahaman
 """
 # Figures without rows: the number of those of an entry.
