@@ -383,8 +383,11 @@ class ExpectedSites:
     gradient : Tensor of shape (n, k)
         Their first derivatives by the means of the latents.
     curvature : Tensor of shape (n, k)
-        Minus their second derivatives, each by the mean of one latent, >= 0. They are
-        also minus twice the derivatives by the variances.
+        Minus their second derivatives, each by the mean of one latent; those below 0
+        count as 0.
+    by_variance : Tensor of shape (n, k), optional
+        Their derivatives by the variances of the latents, half the second derivatives.
+        None if they are minus half of `curvature`.
 
     Examples
     --------
@@ -398,6 +401,12 @@ class ExpectedSites:
     log_prob: Tensor
     gradient: Tensor
     curvature: Tensor
+    by_variance: Tensor | None = None
+
+    @property
+    def variance_slope(self) -> Tensor:
+        """Derivatives (n, k) by the variances."""
+        return -0.5 * self.curvature if self.by_variance is None else self.by_variance
 
 
 @runtime_checkable

@@ -11,6 +11,7 @@ from skconvgp.backends._fused_cpu import (
     missing_extension,
     patch_responses,
 )
+from skconvgp.backends._patch_slopes import pooled_sums
 from skconvgp.kernels import Kernel, matern, rbf
 from skconvgp.kernels._checks import as_items
 
@@ -46,6 +47,8 @@ class Responses:
         if weights is None:
             weights = rows.new_ones(patches.shape[1:3])
         factors = weights, rows, columns
+        if self._has_slopes(patches, *factors):
+            return pooled_sums(self, patches.flatten(3), *factors)
         if self.is_fused(patches, *factors):
             shape = len(patches), len(rows), len(columns)
             return self._fused(patches, shape, factors)
@@ -106,6 +109,14 @@ class Responses:
         if torch.is_grad_enabled() and any(one.requires_grad for one in differentiable):
             return "derivatives are asked for"
         return missing_extension()
+
+    def _has_slopes(self, patches: Tensor, *factors: Tensor) -> bool:
+        """Return whether derivatives are wanted, and known in closed form."""
+        if type(self.base) is not rbf or patches.requires_grad:
+            return False
+        given = *factors, self.inducing, *as_items(self.base.lengthscale)
+        tensors = filter(torch.is_tensor, given)
+        return torch.is_grad_enabled() and any(one.requires_grad for one in tensors)
 
     def is_fused(self, *given: Tensor) -> bool:
         """Return whether the extension computes; raise if it was asked for and cannot.

@@ -28,6 +28,7 @@ from skconvgp.engine._devices import (
     wait_for,
 )
 from skconvgp.engine._evaluate import KernelOracle
+from skconvgp.engine._files import read_tile, write_tile
 from skconvgp.engine._held import (
     has_room,
     held,
@@ -120,6 +121,7 @@ __all__ = [
     "pool_images",
     "pooled_size",
     "pull_back",
+    "read_tile",
     "require_memory",
     "rows_to_images",
     "rows_to_tensor",
@@ -131,4 +133,5 @@ __all__ = [
     "to_tensor",
     "use_gpu",
     "wait_for",
+    "write_tile",
 ]

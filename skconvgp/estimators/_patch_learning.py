@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
+from typing import NamedTuple, cast
 
 from skconvgp.estimators._searches import (
     require_free,
@@ -16,60 +16,129 @@ from skconvgp.estimators._searches import (
     watch_steps,
 )
 from skconvgp.estimators.compute._resources import EstimatorResources
+from skconvgp.estimators.settings._checks import as_folder
 from skconvgp.estimators.settings._gp import GPSettings
-from skconvgp.estimators.settings._search import PATCH_KINDS, USUAL_PATCHES, as_choice
-from skconvgp.flows import FlowResult
+from skconvgp.estimators.settings._search import as_patch_choice
+from skconvgp.flows import FlowResult, VariationalBound
+from skconvgp.flows._bound_search import BoundSearch
 from skconvgp.flows._landscape import NOISE_LABEL
 from skconvgp.flows._patch_search import LEARNING_IMAGES, PatchSearch
-from skconvgp.kernels import PatchKernel
+from skconvgp.kernels import Kernel, PatchKernel
+from skconvgp.linalg import smooth_root
 from skconvgp.processes import (
     FEATURES,
     IMAGES,
     LEAST_NOISE,
     KernelBasis,
     Problem,
+    Process,
+    Settings,
     Stage,
+    Steps,
     TermChoice,
+    Variational,
+    choose_inducing,
+    plan_patches,
     terms_of,
 )
+from skconvgp.processes._problem import first_of_each
+from skconvgp.processes.basis._patch_features import Root, usual_root
 
+SOR = "sor"  # features alone
 WITHOUT_OPTIMIZER = "loo"  # the criterion for weights and patches that are learned
 
 
-def learn_patches(
-    settings: GPSettings,
-    problem: Problem,
-    basis: KernelBasis,
-    choices: tuple[TermChoice, ...],
-) -> tuple[KernelBasis, tuple[TermChoice, ...], FlowResult | None]:
-    """Return kernel and choices with learned values, and the result of the search.
+class Learned(NamedTuple):
+    """What is learned of a patch process before it is fitted."""
 
-    The choices are how inducing patches are chosen, for each term of the kernel.
+    basis: KernelBasis
+    choices: tuple[TermChoice, ...]  # how patches are chosen, for each term
+    variational: Variational | None  # inference that follows; None for none
+    result: FlowResult | None = None  # of the search; None if nothing was learned
+    root: Root = usual_root  # whitens features
+
+
+def learn_patches(
+    settings: GPSettings, problem: Problem, given: Learned, used: Settings
+) -> Learned:
+    """Return kernel, patches and posterior as far as they are learned.
+
+    Given are those at the start; with the settings `used`, label regression is fitted
+    before the bound is maximised.
     """
-    search = _search(settings, problem, basis, choices)
+    basis, choices = given.basis, given.choices
+    search = _search(settings, problem, basis, choices, given.variational)
     if search is None:
-        return basis, choices, None
+        return given
     resources = EstimatorResources(settings)
-    learned, result = search.learn(problem.informative, basis, choices, resources)
+    if isinstance(search, BoundSearch):
+        found, result = _by_bound(search, problem, given, used, resources)
+    else:
+        learned, result = search.learn(problem.informative, basis, choices, resources)
+        found = given._replace(
+            basis=replace(basis, kernel=learned.kernel), choices=learned.choices
+        )
     warn_of_result(settings.owner, search, result)
     ended = result.at_bounds
     ended.pop(NOISE_LABEL, None)  # the noise of all images is chosen again
     warn_of_bounds(settings.owner, ended)
-    return replace(basis, kernel=learned.kernel), learned.choices, result
+    return found._replace(result=result)
 
 
 def stages_of_search(
-    settings: GPSettings,
-    problem: Problem,
-    basis: KernelBasis,
-    choices: tuple[TermChoice, ...],
+    settings: GPSettings, problem: Problem, given: Learned
 ) -> list[Stage]:
     """Return the stages of the search that `learn_patches` would make."""
-    search, n = _search(settings, problem, basis, choices), basis.n_samples
+    basis = given.basis
+    search = _search(settings, problem, basis, given.choices, given.variational)
     if search is None:
         return []
-    of_fit, n_learned = Stage(FEATURES, n, IMAGES), min(n, LEARNING_IMAGES)
+    n, of_fit = basis.n_samples, Stage(FEATURES, basis.n_samples, IMAGES)
+    if isinstance(search, BoundSearch):
+        bound = search.bound
+        return [search_stage(bound.max_iter, min(n, bound.batch_size), of_fit)]
+    n_learned = min(n, LEARNING_IMAGES)
     return [search_stage(usual_steps(search.optimizer), n_learned, of_fit)]
+
+
+def _by_bound(
+    search: BoundSearch,
+    problem: Problem,
+    given: Learned,
+    used: Settings,
+    resources: EstimatorResources,
+) -> tuple[Learned, FlowResult]:
+    """Return what is learned by the bound, from label regression on."""
+    basis, terms = given.basis, terms_of(given.basis.kernel)
+    started = replace(basis, kernel=_with_weights(basis.kernel))
+    images = basis.images(basis.rows[first_of_each(basis.rows)])
+    start = choose_inducing(terms, given.choices, images, resources.generator())
+    fixed = tuple(
+        choice._replace(inducing=term.patches)
+        for choice, term in zip(given.choices, start.terms, strict=True)
+    )
+    plan = plan_patches(started, used, SOR, fixed, resources, root=smooth_root)
+    collapsed = cast(Process, plan.fit(problem, resources)[0].process)
+    learned, result = search.learn(problem, basis, given.choices, collapsed, resources)
+    variational = given.variational
+    if variational is not None and variational.likelihood is not None:
+        variational = replace(variational, learned=learned.posterior)
+    found = Learned(
+        replace(basis, kernel=learned.patches.kernel),
+        learned.patches.choices,
+        variational,
+        root=smooth_root,
+    )
+    return found, result
+
+
+def _with_weights(kernel: Kernel) -> Kernel:
+    """Return a kernel whose learned weights are those at the start, 1."""
+    kernel = kernel.replace()
+    for term in terms_of(kernel):
+        if isinstance(term.kernel, PatchKernel) and term.kernel.learns_weights:
+            term.kernel.set_params(weights=None)
+    return kernel
 
 
 def _search(
@@ -77,17 +146,17 @@ def _search(
     problem: Problem,
     basis: KernelBasis,
     choices: tuple[TermChoice, ...],
-) -> PatchSearch | None:
+    variational: Variational | None,
+) -> PatchSearch | BoundSearch | None:
     """Return the search that the settings ask for; None for none."""
     has_more = any(choice.learns_patches for choice in choices) or any(
         isinstance(term.kernel, PatchKernel) and term.kernel.learns_weights
         for term in terms_of(basis.kernel)
     )
-    as_chosen = partial(as_choice, kinds=PATCH_KINDS, usual=USUAL_PATCHES)
-    choice = settings.read("optimizer", as_chosen)
+    choice = settings.read("optimizer", as_patch_choice)
     learns_kernel = choice is not None
     if choice is None and has_more:
-        choice = as_chosen(WITHOUT_OPTIMIZER)
+        choice = as_patch_choice(WITHOUT_OPTIMIZER)
     if choice is None:
         return None
     if learns_kernel:
@@ -96,10 +165,19 @@ def _search(
     require_plain(settings, problem)
     noise, n = settings.noise, basis.n_samples
     features = Stage(FEATURES, n, IMAGES)
+    known = None if isinstance(noise, str) else max(noise, LEAST_NOISE)
+    if isinstance(choice, VariationalBound):
+        n_outputs = problem.targets.shape[1]
+        usual = Variational(None, Steps(1, 1, None, 0.0), n_outputs, is_profiled=True)
+        folder = as_folder(choice.cache_dir)
+        watch = watch_steps(settings, min(n, choice.batch_size), features)
+        return BoundSearch(
+            choice, variational or usual, known, learns_kernel, folder, watch
+        )
     return PatchSearch(
         choice.kind,
         choice.optimizer,
-        None if isinstance(noise, str) else max(noise, LEAST_NOISE),
+        known,
         learns_kernel,
         watch_steps(settings, min(n, LEARNING_IMAGES), features),
     )

@@ -7,7 +7,12 @@ from typing import Any
 from skconvgp._protocols import VariationalLikelihood
 from skconvgp.estimators._fitting import FitData, PlannedFit
 from skconvgp.estimators._growing import NO_CLOSED_FORM
-from skconvgp.estimators._patch_learning import learn_patches, stages_of_search
+from skconvgp.estimators._patch_learning import (
+    SOR,
+    Learned,
+    learn_patches,
+    stages_of_search,
+)
 from skconvgp.estimators._patch_terms import read_terms, refuse_kernel
 from skconvgp.estimators._warn import warn_caller
 from skconvgp.estimators.compute._resources import EstimatorResources
@@ -22,6 +27,8 @@ from skconvgp.estimators.settings._checks import (
     word_of,
 )
 from skconvgp.estimators.settings._gp import GPSettings
+from skconvgp.estimators.settings._search import as_patch_choice
+from skconvgp.flows import VariationalBound
 from skconvgp.likelihoods import Gaussian
 from skconvgp.processes import (
     NOT_KEPT,
@@ -35,7 +42,7 @@ from skconvgp.processes import (
     require_two_levels,
 )
 
-DTC, SOR = "dtc", "sor"
+DTC = "dtc"
 VARIANCES = (AUTO, DTC, SOR)
 COLLAPSED, VARIATIONAL = "collapsed", "variational"
 
@@ -70,24 +77,26 @@ def plan_patch_fit(
     if noisy:
         require_added_noise(repr(noisy[0].likelihood), used.noise)
         require_two_levels(noisy, problem)
-    search, before = None, list[Stage]()
+    learned, before = Learned(basis, choices, variational), list[Stage]()
     if is_outline:
-        before = stages_of_search(settings, problem, basis, choices)
+        before = stages_of_search(settings, problem, learned)
     else:
-        basis, choices, search = learn_patches(settings, problem, basis, choices)
+        learned = learn_patches(settings, problem, learned, used)
     variance = _variance_of(settings, variational)
     plan = plan_patches(
-        basis,
+        learned.basis,
         used,
         variance,
-        choices,
+        learned.choices,
         resources,
-        variational,
+        learned.variational,
         noisy,
+        root=learned.root,
         is_outline=is_outline,
     )
     if not is_outline:
-        warn_of_blindness(basis.kernel, basis.images())
+        warn_of_blindness(learned.basis.kernel, basis.images())
+    search = learned.result
     return PlannedFit(data, plan, resources, reason, search, before=tuple(before))
 
 
@@ -108,7 +117,8 @@ def _variance_of(settings: GPSettings, variational: Variational | None) -> str:
     if word != AUTO:
         return word
     models_labels = variational is not None and variational.likelihood is not None
-    return SOR if models_labels else DTC
+    is_bound = isinstance(settings.read("optimizer", as_patch_choice), VariationalBound)
+    return SOR if models_labels and not is_bound else DTC
 
 
 def warn_of_first_batch(reason: str, wanted: object) -> None:

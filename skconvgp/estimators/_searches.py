@@ -31,6 +31,7 @@ from skconvgp.estimators.settings._search import (
     require_room,
 )
 from skconvgp.flows import FlowResult
+from skconvgp.flows._bound_search import BoundSearch
 from skconvgp.flows._kernel_search import EvidenceSearch, FlowSearch
 from skconvgp.flows._label_evidence import AMPLITUDE_LABEL
 from skconvgp.flows._landscape import NOISE_LABEL
@@ -188,7 +189,7 @@ def flow_search(
 
 def warn_of_result(
     owner: str,
-    search: EvidenceSearch | FlowSearch | LocalSearch | PatchSearch,
+    search: EvidenceSearch | FlowSearch | LocalSearch | PatchSearch | BoundSearch,
     result: FlowResult,
 ) -> None:
     """Warn if a search learned nothing or did not converge."""

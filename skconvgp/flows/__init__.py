@@ -7,6 +7,7 @@ from skconvgp.flows._descent import Adam, GradientDescent
 from skconvgp.flows._history import FlowResult
 from skconvgp.flows._lbfgs import LBFGS
 from skconvgp.flows._objectives import Rho, rho_path
+from skconvgp.flows._variational_bound import VariationalBound
 
 __all__ = [
     "LBFGS",
@@ -19,5 +20,6 @@ __all__ = [
     "Rho",
     "Score",
     "Step",
+    "VariationalBound",
     "rho_path",
 ]

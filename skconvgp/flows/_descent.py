@@ -238,7 +238,7 @@ class Adam(Descent):
     difference_step: float = DIFFERENCE_STEP
 
     def _rule(self) -> Rule:
-        return _Moments(self.learning_rate, self.beta1, self.beta2)
+        return Moments(self.learning_rate, self.beta1, self.beta2)
 
     def _check_further(self) -> None:
         for name in ("beta1", "beta2"):
@@ -261,15 +261,18 @@ class _Momentum:
 
 
 @dataclass
-class _Moments:
+class Moments:
+    """The rule of Adam."""
+
     rate: float
-    beta1: float
-    beta2: float
+    beta1: float = 0.9
+    beta2: float = 0.999
     mean: FloatArray = field(default_factory=lambda: np.zeros(()))
     square: FloatArray = field(default_factory=lambda: np.zeros(()))
     count: int = 0
 
     def move(self, by_theta: FloatArray) -> FloatArray:
+        """Return the vector to subtract from theta."""
         self.count += 1
         self.mean = self.beta1 * self.mean + (1.0 - self.beta1) * by_theta
         self.square = self.beta2 * self.square + (1.0 - self.beta2) * by_theta**2

@@ -1,257 +1,270 @@
-"""PatchTask: learned values of a patch process, with its features and derivatives."""
+"""Features of a patch process and their derivatives, tile by tile."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple, cast
+from typing import Any, TypeAlias, cast
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from skconvgp._ambient import ordinary_torch
-from skconvgp._tensors import int_range, reals
+from skconvgp._tensors import reals
 from skconvgp._typing import FloatArray, ImageShape
 from skconvgp.backends import Responses
-from skconvgp.flows._landscape import NOISE_LABEL
-from skconvgp.kernels import Kernel, PatchKernel
-from skconvgp.kernels._orbit_maps import FLIPS, versions_of
-from skconvgp.processes import Term, terms_of
-from skconvgp.processes.basis._patch_features import (
-    Whitening,
-    whitened_features,
-    whitening,
-)
+from skconvgp.backends._patch_slopes import own_sums
+from skconvgp.engine import for_each
+from skconvgp.exceptions import TileMemoryError
+from skconvgp.flows._patch_parameters import PatchParameters
+from skconvgp.kernels import OrbitAverage, PatchKernel, rbf
+from skconvgp.kernels._orbit_maps import n_versions, versions_of
+from skconvgp.processes import Inducing, Run, Term, terms_of
+from skconvgp.processes.basis._patch_features import Whitening, whitened_features
 
-NOISE_BOUNDS = 1e-6, 1e1  # of a noise that is learned, in units of the prior variance
-MOST_WEIGHT = 10.0  # weights begin at 1, and their scale changes no value
-MOST_CHANGE = 10.0  # of an inducing patch, in standard deviations of them
 PAIRS_AT_ONCE = 2**18  # pairs of patches of one image whose graph is held
-
-
-class TermStart(NamedTuple):
-    """Inducing patches of a term of the kernel at the start of a search."""
-
-    patches: Tensor  # (m, c', ph, pw), as the base kernel sees them
-    n_locations: tuple[int, int]  # places along both sides, which stay
-    learns_patches: bool = False
-
-    @property
-    def n_values(self) -> int:
-        """Number of values of patches that are learned."""
-        return self.patches.numel() if self.learns_patches else 0
-
-    def moved(self, change: Tensor) -> Tensor:
-        """Return the patches after a change (n_values,), in standard deviations."""
-        if not self.learns_patches:
-            return self.patches
-        scale = float(self.patches.std(correction=0)) or 1.0
-        return self.patches + scale * change.reshape(self.patches.shape)
+MOST_IMAGES = 32  # of a tile
+GRAPH_COPIES = 10  # of the responses to a tile, in its graph
+IMAGES_AT_ONCE = 64  # whose pairs have derivatives in closed form
 
 
 @dataclass(frozen=True)
-class PatchTask:
-    """Parameters to learn, and the images on which they are learned.
+class PatchPoint:
+    """Features and prior variances at parameters theta, and derivatives by them.
 
-    Weights are learned in each term whose kernel says so.
+    Features and derivatives are computed tile by tile, each of which has `n_images`
+    images. Responses are computed in the precision of the images.
     """
 
-    # The kernel at its start, with numbers for all settings but learned weights.
-    kernel: Kernel
-    images: Tensor  # learning images (n, c, h, w), in double precision
-    targets: Tensor  # (n, k)
-    starts: tuple[TermStart, ...]  # inducing patches of each term of the kernel
-    criterion: str  # "loo", "evidence" or "elbo", which judges the parameters
-    # Noise variance, as a share of the mean prior variance: fixed, or the start.
-    noise: float
-    # Indices (s,) of images whose prior variances stand for those of all.
-    sampled: Tensor
-    learns_noise: bool = True
-    learns_kernel: bool = True  # whether free hyperparameters are learned
+    parameters: PatchParameters
+    theta: Tensor  # (p,), a leaf
+    factors: list[Whitening]  # differentiable by theta
+    n_images: int
+    backend: str
+    run: Run
+
+    @classmethod
+    def at(
+        cls,
+        parameters: PatchParameters,
+        theta: FloatArray,
+        run: Run,
+        n_images: int,
+        backend: str = "torch",
+    ) -> PatchPoint:
+        """Return the point of parameters (p,)."""
+        with ordinary_torch():
+            free = reals(theta).requires_grad_()
+            factors = parameters.whitenings_at(free)
+        return cls(parameters, free, factors, n_images, backend, run)
+
+    def features(self, images: Tensor) -> Tensor:
+        """Return features (n, r) of images, in double precision."""
+        jobs = (
+            partial(
+                _features_of, i, self._given, self._plain_factors(), part, self.backend
+            )
+            for i, part in enumerate(torch.split(images, self.n_images))
+        )
+        found: Tensor = torch.cat(self._in_order(jobs))
+        return found
+
+    def variances(self, images: Tensor) -> Tensor:
+        """Return the prior variances (n,) of images."""
+        jobs = (
+            partial(_variances_of, i, self._given, part)
+            for i, part in enumerate(self._variance_parts(images))
+        )
+        found: Tensor = torch.cat(self._in_order(jobs))
+        return found
+
+    def slope(self, images: Tensor, by_features: Tensor) -> Tensor:
+        """Return derivatives (p,) through features, given those by them (n, r)."""
+        factors = self._plain_factors()
+        pairs = zip(
+            torch.split(images, self.n_images),
+            torch.split(by_features, self.n_images),
+            strict=True,
+        )
+        jobs: Any = (
+            partial(_pull_features, i, self._given, factors, *pair, self.backend)
+            for i, pair in enumerate(pairs)
+        )
+        total, *by_factors = (
+            sum(parts[1:], parts[0])
+            for parts in zip(*self._in_order(jobs), strict=True)
+        )
+        made = list(chain(*self.factors))
+        moving = [i for i, one in enumerate(made) if one.requires_grad]
+        if not moving:
+            return cast(Tensor, total)
+        (further,) = torch.autograd.grad(
+            [made[i] for i in moving],
+            self.theta,
+            [by_factors[i] for i in moving],
+            materialize_grads=True,
+            retain_graph=True,
+        )
+        return cast(Tensor, total + further)
+
+    def variance_slope(self, images: Tensor, by_variances: Tensor) -> Tensor:
+        """Return derivatives (p,) through prior variances, given those by them (n,)."""
+        parts = self._variance_parts(images)
+        own = torch.split(by_variances, len(parts[0]))
+        jobs = (
+            partial(_pull_variances, i, self._given, *pair)
+            for i, pair in enumerate(zip(parts, own, strict=True))
+        )
+        found = self._in_order(jobs)
+        return cast(Tensor, sum(found[1:], found[0]))
 
     @property
-    def image_shape(self) -> ImageShape:
-        """Shape of an image."""
-        return cast(ImageShape, tuple(self.images.shape[1:]))
+    def _given(self) -> tuple[PatchParameters, Tensor]:
+        return self.parameters, self.theta.detach()
 
-    @cached_property
-    def weight_indices(self) -> tuple[Tensor, ...]:
-        """Which parameter is each weight of a term; empty if it learns no weights."""
-        return tuple(
-            _weight_index(term, self.image_shape) for term in terms_of(self.kernel)
-        )
-
-    @cached_property
-    def sizes(self) -> list[int]:
-        """Numbers of hyperparameters, noises, and weights and patch values by term."""
+    def _plain_factors(self) -> list[Whitening]:
         return [
-            len(self.kernel.theta) if self.learns_kernel else 0,
-            int(self.learns_noise),
-            *(len(torch.unique(index)) for index in self.weight_indices),
-            *(start.n_values for start in self.starts),
+            Whitening(*(one.detach() for one in of_term)) for of_term in self.factors
         ]
 
-    def variance_parts(self) -> tuple[Tensor, ...]:
-        """Return the sampled images, as many at once as have few pairs of patches."""
-        n_pairs = self.kernel.n_positions(self.image_shape)
-        return torch.split(self.sampled, max(1, PAIRS_AT_ONCE // n_pairs))
+    def _variance_parts(self, images: Tensor) -> tuple[Tensor, ...]:
+        """Split images, so that the graph of a part has few pairs of patches."""
+        if all(map(_is_closed, terms_of(self.parameters.kernel))):
+            return torch.split(images, IMAGES_AT_ONCE)
+        n_pairs = self.parameters.kernel.n_positions(self.parameters.image_shape)
+        return torch.split(images, max(1, PAIRS_AT_ONCE // n_pairs))
 
-    def start(self) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
-        """Return the start (p,), its bounds (p, 2), and names of the logarithms."""
-        n_log, n_noise, *others = self.sizes
-        n_weights, n_values = (sum(part) for part in self._by_term(others))
-        free = [item for item in self.kernel.hyperparameters if item.is_free][:n_log]
-        logs = [self.kernel.theta[:n_log], np.full(n_noise, math.log(self.noise))]
-        start = [*logs, np.ones(n_weights), np.zeros(n_values)]
-        bounds = [
-            self.kernel.bounds[:n_log],
-            np.log([NOISE_BOUNDS] * n_noise).reshape(-1, 2),
-            np.tile([-MOST_WEIGHT, MOST_WEIGHT], (n_weights, 1)),
-            np.tile([-MOST_CHANGE, MOST_CHANGE], (n_values, 1)),
-        ]
-        labels = [*(item.label for item in free), *[NOISE_LABEL] * n_noise]
-        return np.concatenate(start), np.concatenate(bounds), tuple(labels)
-
-    def logs_at(self, theta: Tensor) -> Tensor:
-        """Return the logarithms of free hyperparameters that are learned."""
-        return theta[: self.sizes[0]]
-
-    def weights_at(self, theta: Tensor) -> list[Tensor]:
-        """Return the weights of each term, differentiable; empty if not learned."""
-        _, _, *others = torch.split(theta, self.sizes)
-        values, _ = self._by_term(others)
-        return [
-            one[index] for one, index in zip(values, self.weight_indices, strict=True)
-        ]
-
-    def patches_at(self, theta: Tensor) -> list[Tensor]:
-        """Return the inducing patches of each term, differentiable by theta."""
-        _, _, *others = torch.split(theta, self.sizes)
-        _, changes = self._by_term(others)
-        return [
-            start.moved(one) for start, one in zip(self.starts, changes, strict=True)
-        ]
-
-    def kernel_at(self, theta: Tensor) -> Kernel:
-        """Return the kernel at parameters (p,), differentiable by them."""
-        return self.kernel_with(self.logs_at(theta), self.weights_at(theta))
-
-    def kernel_with(
-        self, logs: Tensor | FloatArray, weights: Sequence[Tensor | FloatArray]
-    ) -> Kernel:
-        """Return the kernel with logarithms (p,), and weights of each term."""
-        kernel = self.kernel.with_theta(logs) if len(logs) else self.kernel.replace()
-        for term, values in zip(terms_of(kernel), weights, strict=True):
-            if len(values):
-                term.kernel.set_params(weights=values)
-        return kernel
-
-    def whitenings_at(self, theta: Tensor) -> list[Whitening]:
-        """Return whitenings of the features of each term, differentiable by theta."""
-        shape, terms = self.image_shape, terms_of(self.kernel_at(theta))
-        return [
-            whitening(term.of_patches(shape), shape, patches, start.n_locations)
-            for term, patches, start in zip(
-                terms, self.patches_at(theta), self.starts, strict=True
-            )
-        ]
-
-    def noise_at(self, theta: FloatArray) -> float:
-        """Return the noise variance at parameters (p,)."""
-        n_log = self.sizes[0]
-        return float(np.exp(theta[n_log])) if self.learns_noise else self.noise
-
-    def _by_term(self, parts: list[Any]) -> tuple[list[Any], list[Any]]:
-        """Return the parts of weights and the parts of patches, term by term."""
-        return parts[: len(self.starts)], parts[len(self.starts) :]
-
-
-def _weight_index(term: Term, image_shape: ImageShape) -> Tensor:
-    """Return which parameter each learned weight is; empty if none is learned.
-
-    In an average over flips the weights at the left are those at the right.
-    """
-    kernel = term.kernel
-    if not (isinstance(kernel, PatchKernel) and kernel.learns_weights):
-        return int_range(0)
-    index = int_range(kernel.n_weights(image_shape))
-    if isinstance(term.maps, str) and term.maps == FLIPS:
-        maps = index.reshape(-1, *kernel.grid(image_shape).shape)
-        index = torch.minimum(maps, maps.flip(-1)).flatten()
-    parameters: Tensor = torch.unique(index, return_inverse=True)[1]
-    return parameters
+    def _in_order(self, jobs: Iterator[Callable[[], tuple[int, Any]]]) -> list[Any]:
+        found = sorted(self.run.runner(jobs), key=lambda one: one[0])
+        return [one for _, one in found]
 
 
 def _tile(
-    task: PatchTask, theta: Tensor, factors: Sequence[Whitening], images: Tensor
+    parameters: PatchParameters,
+    theta: Tensor,
+    factors: list[Whitening],
+    images: Tensor,
+    backend: str,
 ) -> Tensor:
     """Return features (n, r) of images (n, c, h, w), differentiable by theta."""
-    shape, terms = task.image_shape, terms_of(task.kernel_at(theta))
+    shape, terms = parameters.image_shape, terms_of(parameters.kernel_at(theta))
     found = []
     for term, patches, given in zip(
-        terms, task.patches_at(theta), factors, strict=True
+        terms, parameters.patches_at(theta), factors, strict=True
     ):
         kernel = term.of_patches(shape)
-        responses = Responses(kernel.base_kernel, patches, "torch")
+        responses = Responses(kernel.base_kernel, patches.to(images), backend)
         versions = versions_of(images, term.maps)
-        features = whitened_features(kernel, responses, given, *versions)
+        own = given._replace(
+            rows=given.rows.to(images), columns=given.columns.to(images)
+        )
+        features = whitened_features(kernel, responses, own, *versions)
         found.append(features * term.factor**0.5)
     return torch.cat(found, 1)
 
 
-def features_of(
-    index: int,
-    task: PatchTask,
-    theta: Tensor,
-    factors: Sequence[Whitening],
-    part: slice,
+Given: TypeAlias = tuple[PatchParameters, Tensor]  # and theta (p,)
+
+
+def _features_of(
+    index: int, given: Given, factors: list[Whitening], images: Tensor, backend: str
 ) -> tuple[int, Tensor]:
     """Return features (n, r) of a part of the images."""
     with torch.no_grad():
-        return index, _tile(task, theta, factors, task.images[part])
+        return index, _tile(*given, factors, images, backend)
 
 
-def pull_features(
+def _pull_features(
     index: int,
-    task: PatchTask,
-    theta: FloatArray,
-    factors: Sequence[Whitening],
-    part: slice,
+    given: Given,
+    factors: list[Whitening],
+    images: Tensor,
     by_features: Tensor,
+    backend: str,
 ) -> tuple[int, tuple[Tensor, ...]]:
     """Return derivatives by theta and by all factors, as if they were independent."""
     with ordinary_torch():
-        free = reals(theta).requires_grad_()
-        given = [
-            Whitening(*(one.detach().clone().requires_grad_() for one in of_term))
+        free = given[1].clone().requires_grad_()
+        own = [
+            Whitening(*(one.clone().requires_grad_() for one in of_term))
             for of_term in factors
         ]
-        features = _tile(task, free, given, task.images[part])
+        features = _tile(given[0], free, own, images, backend)
         return index, torch.autograd.grad(
-            features, [free, *chain(*given)], by_features, materialize_grads=True
+            features, [free, *chain(*own)], by_features, materialize_grads=True
         )
 
 
-def variances_of(
-    index: int, task: PatchTask, theta: Tensor, part: Tensor
-) -> tuple[int, Tensor]:
-    """Return the prior variances (s,) of images, differentiable by theta."""
-    kernel = task.kernel_at(theta)
-    return index, kernel.diag(kernel.prepare(task.images[part]))
+def _variances_of(index: int, given: Given, images: Tensor) -> tuple[int, Tensor]:
+    """Return the prior variances (n,) of a part of the images."""
+    with torch.no_grad():
+        return index, _prior(*given, images)
 
 
-def pull_variances(
-    index: int, task: PatchTask, theta: FloatArray, part: Tensor
+def _pull_variances(
+    index: int, given: Given, images: Tensor, by_variances: Tensor
 ) -> tuple[int, Tensor]:
-    """Return the derivatives (p,) of the sum of prior variances."""
+    """Return derivatives (p,) through prior variances, given those by them (n,)."""
     with ordinary_torch():
-        free = reals(theta).requires_grad_()
-        _, variances = variances_of(index, task, free, part)
+        free = given[1].clone().requires_grad_()
+        variances = _prior(given[0], free, images)
         if not variances.requires_grad:
             return index, torch.zeros_like(free)
-        (slope,) = torch.autograd.grad(variances.sum(), free)
+        (slope,) = torch.autograd.grad(variances, free, by_variances.to(variances))
         return index, slope
+
+
+def _prior(parameters: PatchParameters, theta: Tensor, images: Tensor) -> Tensor:
+    """Return the prior variances (n,) of images, differentiable by theta."""
+    terms = terms_of(parameters.kernel_at(theta))
+    variances = [_variances(term, images) * term.factor for term in terms]
+    return torch.stack(variances).sum(0)
+
+
+def _is_closed(term: Term) -> bool:
+    """Return whether sums over pairs of patches have derivatives in closed form."""
+    kernel, maps = term.kernel, term.maps
+    if maps is not None or not isinstance(kernel, PatchKernel):
+        return False
+    return type(kernel.base_kernel) is rbf
+
+
+def _variances(term: Term, images: Tensor) -> Tensor:
+    """Return the prior variances (s,) of images by the kernel of a term."""
+    kernel = term.kernel
+    if not _is_closed(term):
+        if term.maps is not None:
+            kernel = OrbitAverage(kernel, term.maps)
+        return kernel.diag(kernel.prepare(images))
+    assert isinstance(kernel, PatchKernel)
+    factors = kernel.factors(cast(ImageShape, tuple(images.shape[1:])), images)
+    patches = kernel.normalized_patches(images).flatten(3)
+    sums = [
+        own_sums(cast(rbf, kernel.base_kernel), own, pairs)
+        for own, pairs in zip(patches.unbind(1), factors, strict=True)
+    ]
+    return torch.stack(sums).sum(0)
+
+
+def images_at_once(inducing: Inducing, run: Run) -> int:
+    """Return how many images a tile has whose graph is held."""
+    responses = 0
+    for term in inducing.terms:
+        grid, base = term.kernel.grid(term.image_shape), term.kernel.base_kernel
+        of_a_patch = len(term.patches) * base.n_positions((grid.channels, *grid.size))
+        n_views = n_versions(term.maps, term.image_shape)
+        responses += n_views * grid.n_patches * of_a_patch
+    an_image = GRAPH_COPIES * responses * torch.float64.itemsize
+    share = run.config.memory_budget // run.config.n_workers
+    if share < an_image:
+        n_workers = run.config.n_workers
+        fewer = "use a smaller `n_jobs`, " if n_workers > 1 else ""
+        raise TileMemoryError(
+            f"Learning needs {an_image} bytes for the responses to a single image"
+            f"{for_each(n_workers, 'workers')} and `memory_budget` allows {share}: "
+            f"raise `memory_budget`, {fewer}lower `n_inducing`, or raise `stride` of "
+            "the kernel."
+        )
+    return min(MOST_IMAGES, share // an_image)

@@ -37,7 +37,6 @@ from skconvgp.inference._evidence import (
 )
 from skconvgp.inference._feature_slopes import (
     FeatureScore,
-    feature_bound,
     feature_score,
 )
 from skconvgp.inference._features import (
@@ -150,7 +149,6 @@ __all__ = [
     "choose_amplitude",
     "choose_mixture",
     "error_factor",
-    "feature_bound",
     "feature_evidence",
     "feature_inverse_blocks",
     "feature_inverse_diag",

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from skconvgp.linalg import back_solve, cholesky_logdet, half_solve, shifted_cholesky_
 
-__all__ = ["FeatureScore", "feature_bound", "feature_score"]
+__all__ = ["FeatureScore", "feature_score"]
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,6 @@ class FeatureScore:
     value: float
     by_features: Tensor  # (n, r), derivatives by the features
     by_noise: float  # derivative by the noise variance
-    by_variance: float = 0.0  # derivative by the mean prior variance
 
 
 @dataclass(frozen=True)
@@ -56,31 +55,6 @@ def feature_score(
     """
     system = _system(features, targets, noise)
     return _evidence(system) if criterion == "evidence" else _left_out(system)
-
-
-def feature_bound(
-    evidence: FeatureScore,
-    features: Tensor,
-    sampled: Tensor,
-    variances: Tensor,
-    noise: float,
-) -> FeatureScore:
-    """Return the negative lower bound of the evidence of Titsias, for each target.
-
-    `evidence` is the score of the features (n, r) with a noise > 0. `variances` (m,)
-    holds the prior variances of the samples with indices `sampled` (m,); their mean
-    stands for the mean of all samples.
-    """
-    seen = features[sampled]
-    left_out = float((variances - seen.square().sum(1)).mean())
-    by_features = evidence.by_features.clone()
-    by_features[sampled] -= seen / (noise * len(sampled))
-    return FeatureScore(
-        evidence.value + left_out / (2.0 * noise),
-        by_features,
-        evidence.by_noise - left_out / (2.0 * noise**2),
-        1.0 / (2.0 * noise),
-    )
 
 
 def _system(features: Tensor, targets: Tensor, noise: float) -> _System:

@@ -46,6 +46,11 @@ class Coefficients:
             variances.append(half_solve(self.factor, given.mT).square().sum(0))
         return torch.cat(means), torch.cat(variances)
 
+    def pulled(self, features: Tensor, by_mean: Tensor, by_var: Tensor) -> Tensor:
+        """Return derivatives (b, r) by features, given those by `marginals` (b,)."""
+        solved = cholesky_solve(self.factor, features.to(self.factor).mT).mT
+        return by_mean[:, None] * self.mean + 2.0 * by_var[:, None] * solved
+
     def divergence(self) -> Tensor:
         """Return the Kullback-Leibler divergence of the posterior from N(0, I)."""
         trace = cholesky_inverse_diag(self.factor).sum()

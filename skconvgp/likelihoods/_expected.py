@@ -75,7 +75,8 @@ def robustmax_sites(
     gain = right - math.log(epsilon / (mean.shape[1] - 1))
     probability, slope, bend = _largest(mean, var, codes)
     log_prob = right - gain * (1.0 - probability)
-    return ExpectedSites(log_prob, gain * slope, (-gain * bend).clamp(min=0.0))
+    second = gain * bend
+    return ExpectedSites(log_prob, gain * slope, (-second).clamp(min=0.0), second / 2.0)
 
 
 def largest_probability(mean: Tensor, var: Tensor) -> Tensor:

@@ -59,7 +59,11 @@ from skconvgp.linalg._truncated import (
     leading_right_vectors,
     widened,
 )
-from skconvgp.linalg._whitening import triangular_root, whitening_root
+from skconvgp.linalg._whitening import (
+    smooth_root,
+    triangular_root,
+    whitening_root,
+)
 from skconvgp.linalg._woodbury import BoundedInverse, LowRankPlusDiagonal
 
 __all__ = [
@@ -107,6 +111,7 @@ __all__ = [
     "row_values",
     "shifted_cholesky_",
     "shifted_choleskys",
+    "smooth_root",
     "solve_blocks",
     "spread_rows",
     "standard_error",

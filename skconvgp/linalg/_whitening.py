@@ -7,7 +7,9 @@ from torch import Tensor
 
 from skconvgp.linalg._spectral import symmetric_eigen
 
-__all__ = ["triangular_root", "whitening_root"]
+__all__ = ["smooth_root", "triangular_root", "whitening_root"]
+
+JITTER = 1e-6  # of the mean of the diagonal, which is added to it
 
 
 def whitening_root(matrix: Tensor, cut: float) -> Tensor:
@@ -21,10 +23,30 @@ def whitening_root(matrix: Tensor, cut: float) -> Tensor:
     return cast(Tensor, _WhiteningRoot.apply(matrix, cut))  # type: ignore[no-untyped-call]
 
 
+def smooth_root(matrix: Tensor) -> Tensor:
+    """Return a lower triangular A (m, m): A A^T is nearly the inverse of a matrix.
+
+    The diagonal of A is positive. A follows the matrix (m, m), which is symmetric and
+    positive semi-definite, without steps, so that what has been learned of products
+    with A holds after a small change. A multiple of the identity is added to the matrix
+    before.
+    """
+    shift = JITTER * matrix.diagonal().mean()
+    identity = torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
+    # A^-T from the last row and column on is the factor of a matrix that is turned.
+    factor = torch.linalg.cholesky((matrix + shift * identity).flip(0, 1))
+    inverse: Tensor = torch.linalg.solve_triangular(factor, identity, upper=False)
+    return inverse.mT.flip(0, 1)
+
+
 def triangular_root(root: Tensor) -> Tensor:
-    """Return A (m, q) of the same A A^T as a root, with zeros above its diagonal."""
+    """Return A (m, q) of the same A A^T as a root, with zeros above its diagonal.
+
+    The diagonal of A is not negative.
+    """
     upper: Tensor = torch.linalg.qr(root.mT, mode="r").R
-    return upper.mT.contiguous()
+    signs = torch.where(upper.diagonal() < 0.0, -1.0, 1.0).to(upper)
+    return (signs[:, None] * upper).mT.contiguous()
 
 
 class _WhiteningRoot(torch.autograd.Function):

@@ -112,6 +112,7 @@ from skconvgp.processes.fits._growing import can_grow, extend_process
 from skconvgp.processes.fits._held_rows import HeldLeftOut, HeldRows
 from skconvgp.processes.fits._label_models import LabelModel, LinkModel, NoisyModel
 from skconvgp.processes.fits._landmark_plan import plan_landmarks
+from skconvgp.processes.fits._observations import Observations
 from skconvgp.processes.fits._part_choice import PartChoice
 from skconvgp.processes.fits._parts_fit import HELD, PartsFit, judged_images
 from skconvgp.processes.fits._parts_landmarks import LandmarkFit
@@ -122,7 +123,12 @@ from skconvgp.processes.fits._requirements import (
     require_common_noise,
 )
 from skconvgp.processes.fits._trended_fit import with_linear_trend
-from skconvgp.processes.fits._variational_fit import Steps, Variational
+from skconvgp.processes.fits._variational_fit import (
+    LearnedPosterior,
+    Steps,
+    Variational,
+    start_posterior,
+)
 from skconvgp.processes.posterior._alike import (
     AlikeSamples,
     alike_samples,
@@ -221,6 +227,7 @@ __all__ = [
     "LandmarkFeatures",
     "LandmarkFit",
     "Latent",
+    "LearnedPosterior",
     "Leaving",
     "LeftOutValues",
     "LinearMean",
@@ -236,6 +243,7 @@ __all__ = [
     "NewtonStopped",
     "NoisyModel",
     "NothingLeftOut",
+    "Observations",
     "PartChoice",
     "Parts",
     "PartsBasis",
@@ -306,6 +314,7 @@ __all__ = [
     "require_features",
     "require_two_levels",
     "scaled_gram",
+    "start_posterior",
     "terms_of",
     "values_of_choice",
     "why_not_alike",

@@ -10,12 +10,13 @@ from numpy.typing import ArrayLike
 
 from skconvgp._protocols import Objective, Optimizer
 from skconvgp.estimators.settings._checks import UnfitError, is_auto
-from skconvgp.flows import LBFGS, Adam, Rho
+from skconvgp.flows import LBFGS, Adam, Rho, VariationalBound
 
 # Iterations on patches: further ones fit the learning images
 # (docs/adr/learning-of-patches.md).
 USUAL_PATCHES = LBFGS(max_iter=25)
-PATCH_KINDS = {"evidence": "evidence", "loo": "loo", "elbo": "elbo"}
+PATCH_KINDS = {"evidence": "evidence", "loo": "loo"}
+BOUND = "elbo"
 
 KINDS = {"evidence": "evidence", "loo": "loo_nlpd"}  # of `Rho`, by value of `optimizer`
 # The objective is a mean over targets: a smaller change is negligible even in the sum
@@ -70,6 +71,21 @@ def as_choice(
         raise UnfitError(f"None, {words} or an optimiser of skconvgp.flows")
     search = copy.deepcopy(optimizer)
     return Choice("evidence", kinds["evidence"], search, is_usual=False)
+
+
+def as_patch_choice(optimizer: object) -> Choice | VariationalBound | None:
+    """Return how a kernel of patches is learned: by a criterion, or by the bound."""
+    if isinstance(optimizer, VariationalBound):
+        optimizer.check()
+        return optimizer
+    if isinstance(optimizer, str) and optimizer == BOUND:
+        return VariationalBound()
+    try:
+        return as_choice(optimizer, PATCH_KINDS, USUAL_PATCHES)
+    except UnfitError:
+        words = ", ".join(map(repr, (*PATCH_KINDS, BOUND)))
+        message = f"None, {words} or an optimiser of skconvgp.flows"
+        raise UnfitError(message) from None
 
 
 def as_objective(objective: object, noise: float | str) -> Objective:

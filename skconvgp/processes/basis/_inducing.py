@@ -23,10 +23,12 @@ from skconvgp.kernels._checks import plain_value
 from skconvgp.kernels._orbit_maps import has_inverse, n_versions, versions_of
 from skconvgp.linalg import triangular_root
 from skconvgp.processes.basis._patch_features import (
+    Root,
     Whitening,
     mean_pooled,
     patches_of,
     place_grid,
+    usual_root,
     whitening,
 )
 
@@ -109,10 +111,11 @@ class InducingSet:
         factor: float = 1.0,
         *,
         maps: Any = None,
+        root: Root = usual_root,
     ) -> Self:
         """Return the set of patches (m, c', ph, pw) at a grid of places."""
         exact = patches.to("cpu", torch.float64)  # matrices are small
-        factors = whitening(kernel, image_shape, exact, n_locations)
+        factors = whitening(kernel, image_shape, exact, n_locations, root)
         places = place_grid(kernel.grid(image_shape), n_locations)
         return cls(
             kernel,

@@ -41,6 +41,7 @@ from skconvgp.processes.basis._inducing import (
     InducingSet,
     place_locations,
 )
+from skconvgp.processes.basis._patch_features import Root, usual_root
 
 # Inducing patches of at least so many images, and of so many with three channels.
 USUAL_PATCHES = {0: 128, 5000: 256}
@@ -266,6 +267,7 @@ def choose_inducing(
     choices: tuple[TermChoice, ...],
     images: Tensor,
     generator: Generator,
+    root: Root = usual_root,
 ) -> Inducing:
     """Choose inducing patches and places of each term.
 
@@ -279,6 +281,8 @@ def choose_inducing(
         Different training images.
     generator : torch.Generator
         Source of randomness.
+    root : callable, default=usual_root
+        Whitens features.
     """
     n, channels, height, width = images.shape
     shape = channels, height, width
@@ -298,5 +302,5 @@ def choose_inducing(
         require_memory(needed, HOST, what, "lower `n_inducing`.")
         places = place_locations(kernel, shape, choice.n_locations)
         args = kernel, shape, patches, places, plain_value(term.factor)
-        sets.append(InducingSet.of(*args, maps=term.maps))
+        sets.append(InducingSet.of(*args, maps=term.maps, root=root))
     return sets[0] if len(sets) == 1 else InducingSum(tuple(sets))

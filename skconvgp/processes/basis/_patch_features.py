@@ -6,7 +6,9 @@ The formulas: docs/maths.rst, "Patches".
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, cast
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple, TypeAlias, cast
 
 import torch
 from torch import Tensor
@@ -19,6 +21,10 @@ from skconvgp.kernels._patch_grid import PatchGrid
 from skconvgp.linalg import whitening_root
 
 CUT = 1e-6  # share of the largest eigenvalue that may be rounding error
+
+# Returns A of A A^T, the inverse of a matrix or what takes its place.
+Root: TypeAlias = Callable[[Tensor], Tensor]
+usual_root: Root = partial(whitening_root, cut=CUT)
 
 
 class Whitening(NamedTuple):
@@ -43,16 +49,18 @@ def whitening(
     image_shape: ImageShape,
     patches: Tensor,
     n_locations: tuple[int, int],
+    root: Root = usual_root,
 ) -> Whitening:
     """Return the factors of inducing patches (m, c', ph, pw) at a grid of places.
 
-    Derivatives are right for what depends on the features by their products alone.
+    With the usual root, derivatives are right for what depends on the features by their
+    products alone.
     """
     grid = kernel.grid(image_shape)
     prepared = kernel.base_kernel.prepare(patches)
-    lift = whitening_root(kernel.base_kernel.cross(prepared, prepared), CUT)
+    lift = root(kernel.base_kernel.cross(prepared, prepared))
     rows, columns = (
-        _whitened_axis(kernel, places, positions)
+        _whitened_axis(kernel, places, positions, root)
         for places, positions in zip(
             place_grid(grid, n_locations), grid.positions(), strict=True
         )
@@ -126,7 +134,9 @@ def patches_of(kernel: PatchKernel, images: Tensor) -> tuple[Tensor, Tensor]:
     return patches.reshape(n, n_groups, *shape, size), weights.reshape(-1, *shape)
 
 
-def _whitened_axis(kernel: PatchKernel, places: Tensor, positions: Tensor) -> Tensor:
+def _whitened_axis(
+    kernel: PatchKernel, places: Tensor, positions: Tensor, root: Root
+) -> Tensor:
     """Return whitened covariances (a, m) of places with positions along a side."""
     length = kernel.location_lengthscale
     if length is None:
@@ -135,4 +145,4 @@ def _whitened_axis(kernel: PatchKernel, places: Tensor, positions: Tensor) -> Te
         torch.exp(-((places[:, None] - others) / cast(Scalar, length)).square() / 2)
         for others in (positions, places)
     )
-    return whitening_root(among, CUT).mT @ cross
+    return root(among).mT @ cross

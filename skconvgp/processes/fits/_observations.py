@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Protocol, Self
 
 import torch
 from torch import Tensor
@@ -38,6 +38,10 @@ class Observations(Protocol):
         """Where a fit starts."""
         ...
 
+    def at(self, amplitude: Tensor, noise: float) -> Self:
+        """Return the same with prior variances (k,), and a noise as a share of them."""
+        ...
+
     def sites(self, mean: Tensor, var: Tensor, indices: Tensor) -> ExpectedSites:
         """Return the expected sites of samples at these indices."""
         ...
@@ -49,6 +53,11 @@ class TargetObservations:
 
     start: Start
     targets: Tensor
+
+    def at(self, amplitude: Tensor, noise: float) -> Self:
+        """Return the same with prior variances (k,), and a noise as a share of them."""
+        start = replace(self.start, amplitude=amplitude, noise=noise)
+        return replace(self, start=start)
 
     def sites(self, mean: Tensor, var: Tensor, indices: Tensor) -> ExpectedSites:
         """Return the expected log densities of targets, and their derivatives."""
@@ -64,6 +73,10 @@ class LabelObservations:
     start: Start
     likelihood: VariationalLikelihood
     codes: Tensor
+
+    def at(self, amplitude: Tensor, noise: float) -> Self:  # noqa: ARG002  (of labels)
+        """Return the same with prior variances (k,); labels have no noise."""
+        return replace(self, start=replace(self.start, amplitude=amplitude))
 
     def sites(self, mean: Tensor, var: Tensor, indices: Tensor) -> ExpectedSites:
         """Return the expected log likelihoods of labels, and their derivatives."""

@@ -32,6 +32,7 @@ from skconvgp.processes.basis._inducing_sum import (
     terms_of,
 )
 from skconvgp.processes.basis._patch_basis import PatchBasis
+from skconvgp.processes.basis._patch_features import Root, usual_root
 from skconvgp.processes.basis._plain import KernelBasis
 from skconvgp.processes.fits._coded_choice import (
     SQUARE_COPIES,
@@ -58,6 +59,7 @@ def plan_patches(
     variational: Variational | None = None,
     models: tuple[NoisyModel, ...] = (),
     *,
+    root: Root = usual_root,
     is_outline: bool = False,
 ) -> Plan:
     """Choose inducing patches and places.
@@ -78,6 +80,8 @@ def plan_patches(
         Variational inference, if it follows.
     models : tuple of NoisyModel, default=()
         Candidates, if labels determine their noise.
+    root : callable, default=usual_root
+        Whitens features.
     is_outline : bool, default=False
         Whether patches are only drawn, in no time, for a plan that is not carried out.
     """
@@ -108,7 +112,7 @@ def plan_patches(
             tuple(one.outline(n_images, channels) for one in choices),
         )
     images = basis.images(basis.rows[first])
-    inducing = choose_inducing(terms, drawn, images, resources.generator())
+    inducing = choose_inducing(terms, drawn, images, resources.generator(), root)
     r, n_matrices = inducing.n_features, "matrix"
     held = n_values(r)
     patch_basis = PatchBasis(inducing, basis.take(np.arange(0)))

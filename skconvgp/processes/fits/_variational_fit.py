@@ -23,6 +23,7 @@ from skconvgp.processes._run import IMAGES, Run, Stage, clock
 from skconvgp.processes.basis._patch_basis import PatchBasis
 from skconvgp.processes.fits._observations import (
     Observations,
+    Start,
     observe_labels,
     observe_targets,
 )
@@ -65,6 +66,14 @@ class Steps:
 
 
 @dataclass(frozen=True)
+class LearnedPosterior:
+    """A posterior that a search for the kernel has learned, and its scale."""
+
+    amplitude: Tensor  # (k,), prior variances of latent functions where the kernel is 1
+    posterior: NaturalPosterior
+
+
+@dataclass(frozen=True)
 class Variational:
     """Variational inference, which follows the fit of a collapsed process."""
 
@@ -73,6 +82,7 @@ class Variational:
     steps: Steps
     n_latents: int
     is_profiled: bool  # whether the amplitude follows from the collapsed process
+    learned: LearnedPosterior | None = None  # where steps begin, if it is known
 
     def stage(self, n_samples: int) -> Stage:
         """Return the stage of a fit, of which an epoch reads each image once."""
@@ -81,6 +91,14 @@ class Variational:
     def n_values(self, n_features: int) -> int:
         """Return the number of values that a fit holds at once, beside a batch."""
         return (self.n_latents + SQUARE_COPIES) * n_features**2
+
+    def observed(self, problem: Problem, collapsed: Process) -> Observations:
+        """Return what is observed, and where a fit starts by the collapsed process."""
+        if self.likelihood is None:
+            return observe_targets(problem, collapsed)
+        return observe_labels(
+            self.likelihood, problem, collapsed, is_profiled=self.is_profiled
+        )
 
     def fit(
         self,
@@ -101,14 +119,16 @@ class Variational:
         generator : torch.Generator
             Draws the batches.
         """
-        start = clock(run.config.device)
-        if self.likelihood is None:
-            observed: Observations = observe_targets(problem, collapsed)
+        start, device = clock(run.config.device), run.config.device
+        observed, learned = self.observed(problem, collapsed), self.learned
+        if learned is None:
+            posterior = start_posterior(collapsed, observed.start, device)
         else:
-            observed = observe_labels(
-                self.likelihood, problem, collapsed, is_profiled=self.is_profiled
-            )
-        ascent = _Ascent.of(problem, collapsed, observed, run)
+            unit = collapsed.model.mean_diag
+            amplitude = learned.amplitude * unit
+            observed = observed.at(amplitude, observed.start.noise)
+            posterior = learned.posterior
+        ascent = _Ascent.of(problem, collapsed, observed, posterior, run)
         n_epochs, facts = ascent.climb(self.steps, generator, run)
         process = ascent.finished(collapsed, self.steps, run)
         seconds = record.solve_seconds + clock(run.config.device) - start
@@ -117,6 +137,19 @@ class Variational:
         return process, Record(
             record.n_pairs, record.gram_seconds, seconds, report, facts
         )
+
+
+def start_posterior(
+    collapsed: Process, start: Start, device: torch.device
+) -> NaturalPosterior:
+    """Return the posterior by a collapsed process, where its steps begin."""
+    factor = to_tensor(
+        coefficients_of(collapsed).state.factors[0], device, torch.float64
+    )
+    moment = factor @ factor.mT
+    moment.diagonal().sub_(1.0)
+    moment *= collapsed.model.noise * start.curvature
+    return NaturalPosterior.near(moment, start.coefficients.to(moment))
 
 
 @dataclass(frozen=True)
@@ -156,24 +189,19 @@ class _Ascent:
         problem: Problem,
         collapsed: Process,
         observed: Observations,
+        posterior: NaturalPosterior,
         run: Run,
     ) -> _Ascent:
-        """Return the ascent from a collapsed process."""
-        device, first = run.config.device, observed.start
+        """Return the ascent from a posterior with the features of a process."""
+        device = run.config.device
         basis: Any = collapsed.basis
         unit = collapsed.model.mean_diag
         diag = torch.zeros(len(problem.rows), dtype=torch.float64, device=device)
         own = coefficients_of(collapsed)
         if own.variance != "sor":
             diag = basis.variances(problem.rows, run).to(diag) / unit
-        factor = to_tensor(own.state.factors[0], device, torch.float64)
-        moment = factor @ factor.mT
-        moment.diagonal().sub_(1.0)
-        moment *= collapsed.model.noise * first.curvature
-        coefficients = first.coefficients.to(moment)
         weights = to_tensor(problem.weights, device, torch.float64)
-        root = first.amplitude.to(weights).sqrt()
-        posterior = NaturalPosterior.near(moment, coefficients)
+        root = observed.start.amplitude.to(weights).sqrt()
         return cls(problem, basis, observed, diag, weights, root, posterior)
 
     def climb(

@@ -1,0 +1,390 @@
+"""BoundSearch: learns a patch process by the variational bound over all images.
+
+The formulas: docs/maths.rst, "Learning by the bound".
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+from skconvgp._protocols import ExpectedSites, Step
+from skconvgp._tensors import permutation, random_ints, reals
+from skconvgp._typing import FloatArray
+from skconvgp.engine import Placement, compute_at, read_tile, to_numpy, write_tile
+from skconvgp.flows._descent import Moments
+from skconvgp.flows._history import FlowResult
+from skconvgp.flows._patch_parameters import LearnedPatches, PatchParameters, starts_of
+from skconvgp.flows._patch_task import PatchPoint, images_at_once
+from skconvgp.flows._search import ALL_DONE, STOPPED
+from skconvgp.flows._variational_bound import VariationalBound
+from skconvgp.inference import NaturalPosterior
+from skconvgp.linalg import smooth_root
+from skconvgp.processes import (
+    KernelBasis,
+    LearnedPosterior,
+    Observations,
+    PatchBasis,
+    Problem,
+    Process,
+    Resources,
+    Run,
+    TermChoice,
+    Variational,
+    start_posterior,
+)
+
+HELD_SHARE = 0.1  # of the steps, in which the posterior moves alone
+# Share of the length of a step in hyperparameters that values of patches move. All of
+# them move at once, and the posterior has to follow.
+PATCH_SHARE = 0.1
+# Images for each feature that the posterior remembers, about, and the fastest rates:
+# while it moves alone, and of a single batch.
+REMEMBERED, FASTEST, ALONE = 10, 0.1, 0.5
+LAST_RATE = 0.1  # share of the rate of the posterior at the end
+CHECK_EVERY = 50  # steps between two divergences
+SAVE_EVERY = 60.0  # seconds between two files of the state
+
+
+@dataclass(frozen=True)
+class LearnedBound:
+    """What a search by the bound has learned."""
+
+    patches: LearnedPatches
+    posterior: LearnedPosterior
+
+
+@dataclass(frozen=True)
+class BoundSearch:
+    """Learns hyperparameters, weights and inducing patches by the bound."""
+
+    bound: VariationalBound
+    variational: Variational  # likelihood of labels, or none for targets
+    noise: float | None  # of targets, relative; None learns it, too
+    learns_kernel: bool
+    folder: Path | None  # of the state
+    # Called with each step; returns whether to stop.
+    watch: Callable[[Step], bool] = field(repr=False)
+
+    def learn(
+        self,
+        problem: Problem,
+        basis: KernelBasis,
+        choices: tuple[TermChoice, ...],
+        collapsed: Process,
+        resources: Resources,
+    ) -> tuple[LearnedBound, FlowResult]:
+        """Return the learned values, and the trace of the search.
+
+        The collapsed process has features that `smooth_root` whitens. `choices` says
+        which patches are learned, for each term of the kernel.
+        """
+        features: Any = collapsed.basis
+        r, k = features.n_samples, self.variational.n_latents
+        needed = (k + 3) * r**2 * torch.float64.itemsize
+
+        def learn_at(placement: Placement) -> tuple[LearnedBound, FlowResult]:
+            run = resources.run(placement, needed)
+            ascent = _Ascent.of(self, problem, basis, choices, collapsed, run)
+            return ascent.climb(resources.generator())
+
+        return compute_at(resources.placement(needed), learn_at)
+
+
+@dataclass
+class _State:
+    """Everything that steps change."""
+
+    index: int  # of the next step
+    theta: FloatArray  # (p + 1,), parameters, then the logarithm of the amplitude
+    moments: Moments  # of Adam
+    posterior: NaturalPosterior
+    # (steps, 2 + q): minus the bound for each image, seconds since the beginning, and q
+    # logarithms with labels.
+    trace: FloatArray
+
+    def packed(self) -> Tensor:
+        """Return all numbers as one vector."""
+        p, adam = len(self.theta), self.moments
+        mean, square = (np.broadcast_to(m, p) for m in (adam.mean, adam.square))
+        parts: list[FloatArray] = [
+            np.array([self.index, self.moments.count], dtype=np.float64),
+            self.theta,
+            mean,
+            square,
+            self.trace.ravel(),
+            to_numpy(self.posterior.precision).ravel(),
+            to_numpy(self.posterior.shift).ravel(),
+        ]
+        return reals(np.concatenate(parts))
+
+    def unpack(self, packed: Tensor) -> None:
+        """Take the numbers from a vector."""
+        p, like = len(self.theta), self.posterior
+        large = like.precision.numel(), like.shift.numel()
+        sizes = [2, p, p, p, self.trace.size, *large]
+        counts, *parts = torch.split(packed, sizes)
+        self.index = int(counts[0])
+        self.theta, mean, square, trace = (one.numpy().copy() for one in parts[:4])
+        self.trace = trace.reshape(self.trace.shape)
+        self.moments = replace(
+            self.moments, mean=mean, square=square, count=int(counts[1])
+        )
+        like.precision.copy_(parts[4].reshape(like.precision.shape))
+        like.shift.copy_(parts[5].reshape(like.shift.shape))
+
+
+@dataclass(frozen=True)
+class _Ascent:
+    """Maximises the bound by steps on batches of images."""
+
+    search: BoundSearch
+    problem: Problem
+    basis: KernelBasis
+    parameters: PatchParameters
+    choices: tuple[TermChoice, ...]
+    observed: Observations
+    unit: float  # mean prior variance at the start, of which amplitudes are multiples
+    bounds: FloatArray  # (p, 2)
+    labels: tuple[str, ...]  # of the first parameters, which are logarithms
+    n_images: int  # of a tile
+    state: _State
+    run: Run
+
+    @classmethod
+    def of(
+        cls,
+        search: BoundSearch,
+        problem: Problem,
+        basis: KernelBasis,
+        choices: tuple[TermChoice, ...],
+        collapsed: Process,
+        run: Run,
+    ) -> _Ascent:
+        """Return the ascent from a collapsed process."""
+        features: Any = collapsed.basis
+        patches: PatchBasis = features
+        observed = search.variational.observed(problem, collapsed)
+        is_of_targets = search.variational.likelihood is None
+        device = run.config.device
+        parameters = PatchParameters(
+            basis.kernel,
+            basis.image_shape,
+            starts_of(patches.inducing, choices, device),
+            collapsed.model.noise,
+            learns_noise=is_of_targets and search.noise is None,
+            learns_kernel=search.learns_kernel,
+            root=smooth_root,
+        )
+        start, bounds, labels = parameters.start()
+        steps = search.bound.max_iter
+        state = _State(
+            0,
+            np.append(start, 0.0),
+            Moments(1.0),
+            start_posterior(collapsed, observed.start, device),
+            np.zeros((steps, 2 + len(labels))),
+        )
+        unit = collapsed.model.mean_diag
+        return cls(
+            search,
+            problem,
+            basis,
+            parameters,
+            choices,
+            observed,
+            unit,
+            bounds,
+            labels,
+            images_at_once(patches.inducing, run),
+            state,
+            run,
+        )
+
+    def climb(self, generator: Generator) -> tuple[LearnedBound, FlowResult]:
+        """Take all steps, from those on that a file has."""
+        bound, state = self.search.bound, self.state
+        n, start = len(self.problem.rows), state.theta.copy()
+        n_batches = -(-n // bound.batch_size)
+        seed = int(random_ints(2**62, (1,), generator))
+        path = self._path(seed)
+        kept = read_tile(path, tuple(state.packed().shape)) if path else None
+        if kept is not None:
+            state.unpack(kept)
+        begun = saved = time.perf_counter()
+        before = state.trace[state.index - 1, 1] if state.index else 0.0
+        divergence, stops = math.nan, False
+        while state.index < bound.max_iter and not stops:
+            index = state.index
+            epoch, place = divmod(index, n_batches)
+            order = permutation(n, torch.Generator().manual_seed(seed + epoch))
+            batch = order.tensor_split(n_batches)[place]
+            if index % CHECK_EVERY == 0 or math.isnan(divergence):
+                divergence = self._divergence()
+            value = divergence / n - self._step_(batch, index)
+            now = time.perf_counter()
+            theta = state.theta[: len(self.labels)].copy()
+            state.trace[index] = value, before + now - begun, *theta
+            state.index = index + 1
+            stops = self.search.watch(Step(index, bound.max_iter, theta, value))
+            is_last = stops or state.index == bound.max_iter
+            if path is not None and (is_last or now - saved > SAVE_EVERY):
+                write_tile(path, state.packed())
+                saved = now
+        return self._learned(), self._result(start, STOPPED if stops else ALL_DONE)
+
+    def _path(self, seed: int) -> Path | None:
+        """Return the file of the state, by everything that the steps depend on."""
+        if self.search.folder is None:
+            return None
+        parameters = self.parameters
+        starts = [(one.n_locations, one.learns_patches) for one in parameters.starts]
+        parts = (
+            repr(parameters.kernel),
+            repr(replace(self.search.bound, cache_dir=None)),
+            repr(self.search.variational.likelihood),
+            [to_numpy(one.patches) for one in parameters.starts],
+            starts,
+            (parameters.learns_noise, parameters.learns_kernel, seed),
+            self.problem.rows,
+            self.problem.targets,
+        )
+        return self.search.folder / f"bound-{joblib.hash(parts)}"
+
+    def _divergence(self) -> float:
+        """Return the divergence of the posterior from the prior."""
+        each = [one.divergence() for one in self.state.posterior.coefficients()]
+        return float(torch.stack(each).sum())
+
+    def _step_(self, batch: Tensor, index: int) -> float:
+        """Take a step; return the expected log likelihood before it, for each image."""
+        state, config = self.state, self.run.config
+        rows = self.problem.rows[to_numpy(batch)]
+        images = self.basis.images(rows).to(config.device, config.dtype)
+        point = PatchPoint.at(
+            self.parameters, state.theta[:-1], self.run, self.n_images, self.run.backend
+        )
+        features = point.features(images)
+        coefficients = list(state.posterior.coefficients())
+        marginals = [one.marginals(features) for one in coefficients]
+        mean, var = (torch.stack(parts, 1) for parts in zip(*marginals, strict=True))
+        prior = point.variances(images).to(features)
+        rest = (prior - features.square().sum(1)).clamp(min=0.0)[:, None]
+        observed, root = self._observed()
+        latent_var = root.square() * (var + rest)
+        sites = observed.sites(root * mean, latent_var, batch)
+        by_mean = root * sites.gradient
+        by_var = root.square() * sites.variance_slope
+        if index >= self._n_held:
+            by_prior = by_var.sum(1)
+            by_features = -2.0 * by_prior[:, None] * features
+            for c, one in enumerate(coefficients):
+                by_features += one.pulled(features, by_mean[:, c], by_var[:, c])
+            slope = point.slope(images, by_features)
+            slope = slope + point.variance_slope(images, by_prior)
+            by_scale = (by_mean * mean).sum() / 2.0
+            by_scale += (sites.variance_slope * latent_var).sum()
+            self._move_(slope, float(by_scale), sites, latent_var)
+        scale = len(self.problem.rows) / len(batch)
+        state.posterior.step_(
+            features,
+            mean,
+            by_mean * scale,
+            root.square() * sites.curvature.clamp(min=0.0) * scale,
+            rate=self._rate(index, len(batch), features.shape[1]),
+        )
+        return float(sites.log_prob.mean())
+
+    @property
+    def _n_held(self) -> int:
+        """Number of steps in which the posterior moves alone."""
+        return int(HELD_SHARE * self.search.bound.max_iter)
+
+    def _observed(self) -> tuple[Observations, Tensor]:
+        """Return the observations with the present scale and noise.
+
+        Also the deviations (k,) of latent functions where the kernel is 1.
+        """
+        theta, start = self.state.theta, self.observed.start
+        amplitude = start.amplitude * math.exp(theta[-1])
+        observed = self.observed.at(amplitude, self.parameters.noise_at(theta[:-1]))
+        root = (amplitude / self.unit).sqrt()
+        return observed, root.to(self.state.posterior.shift)
+
+    def _rate(self, index: int, n_batch: int, n_features: int) -> float:
+        """Return the rate of the posterior at a step."""
+        n_steps, n_held = self.search.bound.max_iter, self._n_held
+        alone = ALONE * n_batch / len(self.problem.rows)
+        if index < n_held:
+            return max(alone, FASTEST)
+        first = max(alone, min(FASTEST, n_batch / (REMEMBERED * n_features)))
+        share = (index - n_held) / (n_steps - n_held)
+        return first * (1.0 - (1.0 - LAST_RATE) * share)
+
+    def _move_(
+        self, slope: Tensor, by_scale: float, sites: ExpectedSites, var: Tensor
+    ) -> None:
+        """Move parameters, given derivatives (p,) through features and variances.
+
+        Also given is that by the logarithm of the amplitude, for a fixed noise, and the
+        sites with the variances (b, k) of the latent functions.
+        """
+        state, parameters = self.state, self.parameters
+        total = np.append(to_numpy(slope), by_scale)
+        if self.search.variational.likelihood is None:  # noise is a share of the scale
+            spread = sites.gradient.square() / sites.curvature + var * sites.curvature
+            by_noise = float((spread - 1.0).sum() / 2.0)
+            total[-1] += by_noise
+            if parameters.learns_noise:
+                total[parameters.sizes[0]] += by_noise
+        n_steps, n_held = self.search.bound.max_iter, self._n_held
+        share = (state.index - n_held) / (n_steps - n_held)
+        rate = self.search.bound.learning_rate * (1.0 + math.cos(math.pi * share)) / 2.0
+        lengths = np.full(len(total), rate)
+        n_patches = sum(start.n_values for start in parameters.starts)
+        lengths[len(lengths) - 1 - n_patches : -1] *= PATCH_SHARE
+        state.theta -= lengths * state.moments.move(-total / len(sites.log_prob))
+        state.theta[:-1] = state.theta[:-1].clip(*self.bounds.T)
+
+    def _learned(self) -> LearnedBound:
+        """Return what has been learned."""
+        theta = reals(self.state.theta[:-1])
+        _, root = self._observed()
+        amplitude = root.square()
+        weights = self.parameters.weights_at(theta)
+        if len(weights) == 1 and len(weights[0]):  # those kept have a square of 1
+            amplitude = amplitude * weights[0].square().mean().to(amplitude)
+        return LearnedBound(
+            self.parameters.learned(theta, self.choices),
+            LearnedPosterior(amplitude, self.state.posterior),
+        )
+
+    def _result(self, start: FloatArray, message: str) -> FlowResult:
+        """Return the trace of the search, which began at `start`."""
+        state, p, n = self.state, len(self.labels), self.state.index
+        values, seconds, *logs = state.trace[:n].T
+        return FlowResult(
+            theta=state.theta[:p],
+            labels=self.labels,
+            rho=float(values[-CHECK_EVERY:].mean()),
+            start_theta=start[:p],
+            start_rho=float(values[:CHECK_EVERY].mean()),
+            message=message,
+            theta_trace=np.array(logs).reshape(p, n).T,
+            rho_trace=values,
+            seconds=seconds,
+            evaluations=np.arange(1.0, n + 1.0),
+            n_evaluations=n,
+            n_derivatives=max(0, n - self._n_held),
+            stats={"n_steps": float(n)},
+            bounds=np.exp(self.bounds[:p]),
+        )
