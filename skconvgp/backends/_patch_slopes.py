@@ -20,7 +20,7 @@ from skconvgp.kernels._checks import as_items
 
 __all__ = ["own_sums", "pooled_sums"]
 
-ENTRIES_AT_ONCE = {"cpu": 2**21, "cuda": 2**26}  # responses of a tile
+ENTRIES_AT_ONCE = {"cpu": 2**19, "cuda": 2**26}  # responses of a tile
 
 
 def pooled_sums(
@@ -45,7 +45,7 @@ def own_sums(base: rbf, patches: Tensor, factors: Tensor) -> Tensor:
     """Return the sum of the covariances of an image's patches, times factors.
 
     The patches are (n, p, d), factors are (p, p). The sums (n,) are differentiable by
-    factors, and by the lengthscale of the base kernel.
+    factors, which are symmetric, and by the lengthscale of the base kernel.
     """
     lengths = _lengths(base, patches)
     return _Own.apply(patches, lengths, factors)  # type: ignore[no-any-return, no-untyped-call]
@@ -84,29 +84,35 @@ class _Pooled(torch.autograd.Function):
         inducing, lengths, weights, rows, columns = (one.to(patches) for one in saved)
         centre = inducing.mean(0)
         z = (inducing - centre) / lengths
-        half = z.square().sum(1) / 2.0
         totals = [torch.zeros_like(one) for one in (z, weights, rows, columns)]
         by_z, by_weights, by_rows, by_columns = totals
-        by_length, weighed = torch.zeros_like(z[0]), weights[:, :, None]
+        by_length, right = torch.zeros_like(z[0]), _right(z)
+        is_one = len(rows) == len(columns) == 1  # then derivatives are of all positions
+        at = rows.mT * columns if is_one else torch.ones_like(weights)
         for part in _images_at_once(patches, len(z)):
             own, slope = patches[part], by_sums[part].to(patches)
             x = ((own - centre) / lengths).flatten(0, 2)
-            found = _responses(x, z, half).reshape(*own.shape[:3], len(z))
-            in_row = torch.einsum("ky,nklm->nylm", rows, slope)
+            found = (_left(x) @ right.mT).exp_().reshape(*own.shape[:3], len(z))
+            in_row = None if is_one else torch.einsum("ky,nklm->nylm", rows, slope)
             if ctx.needs_input_grad[5]:
                 along = torch.einsum("yx,lx,nyxm->nylm", weights, columns, found)
                 by_rows += torch.einsum("nylm,nklm->ky", along, slope)
             if ctx.needs_input_grad[6]:
-                weighted = torch.einsum("nylm,nyxm->lyx", in_row, found) * weights
+                along = torch.einsum("ky,nklm->nylm", rows, slope)
+                weighted = torch.einsum("nylm,nyxm->lyx", along, found) * weights
                 by_columns += weighted.sum(1)
-            found *= torch.einsum("lx,nylm->nyxm", columns, in_row)
-            if ctx.needs_input_grad[4]:
-                by_weights += found.sum((0, 3))
-            found *= weighed
+            if in_row is None:
+                found *= slope
+            else:
+                found *= torch.einsum("lx,nylm->nyxm", columns, in_row)
             flat = found.flatten(0, 2)
-            products, sums = flat.mT @ x, flat.sum(0)
+            of_patches = (flat @ torch.ones_like(right[:, 0])).reshape(found.shape[:3])
+            by_weights += (of_patches * at).sum(0)
+            weighed = (at * weights).expand_as(of_patches).flatten()
+            products = flat.mT @ (_with_ones(x) * weighed[:, None])
+            sums, products = products[:, -1], products[:, :-1]
             by_z += products - sums[:, None] * z
-            squares = flat.sum(1) @ x.square() + sums @ z.square()
+            squares = (of_patches.flatten() * weighed) @ x.square() + sums @ z.square()
             by_length += squares - 2.0 * (products * z).sum(0)
         return (
             None,
@@ -121,10 +127,9 @@ class _Own(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, patches: Tensor, lengths: Tensor, factors: Tensor) -> Tensor:
         ctx.save_for_backward(patches, lengths, factors)
-        plain = factors.to(patches)
+        plain = factors.to(patches).flatten()
         sums = [
-            torch.einsum("npq,pq->n", _own_responses(x), plain)
-            for _, x in _scaled(patches, lengths)
+            _own_responses(x).flatten(1) @ plain for _, x in _scaled(patches, lengths)
         ]
         return torch.cat(sums)
 
@@ -135,13 +140,12 @@ class _Own(torch.autograd.Function):
         plain, by_factors = factors.to(patches), torch.zeros_like(factors).to(patches)
         by_length = torch.zeros_like(patches[0, 0])
         for part, x in _scaled(patches, lengths):
-            found = _own_responses(x)
-            found *= by_sums[part].to(found)[:, None, None]
-            by_factors += found.sum(0)
+            found, own = _own_responses(x), by_sums[part].to(patches)
+            by_factors += (own @ found.flatten(1)).reshape(by_factors.shape)
             found *= plain
-            sums = found.sum(1) + found.sum(2)
-            by_length += torch.einsum("np,npk->k", sums, x.square())
-            by_length -= 2.0 * ((found @ x) * x).sum((0, 1))
+            products = (found @ _with_ones(x)) * own[:, None, None]
+            sums, products = products[:, :, -1:], products[:, :, :-1]
+            by_length += 2.0 * (sums * x.square() - products * x).sum((0, 1))
         by_lengths = _of_lengths(by_length, lengths.to(patches))
         return None, _like(by_lengths, lengths), _like(by_factors, factors)
 
@@ -155,17 +159,22 @@ def _scaled(patches: Tensor, lengths: Tensor) -> Iterator[tuple[slice, Tensor]]:
 
 def _own_responses(x: Tensor) -> Tensor:
     """Return the squared exponential (n, p, p) of patches of the same image."""
-    half = x.square().sum(2) / 2.0
-    found = torch.baddbmm(half[:, None, :], x, x.mT, alpha=-1.0)
-    found += half[:, :, None]
-    return found.clamp_(min=0.0).neg_().exp_()
+    return (_left(x) @ _right(x).mT).exp_()
 
 
-def _responses(x: Tensor, z: Tensor, half: Tensor) -> Tensor:
-    """Return the squared exponential (p, m), given half the squared norms of z."""
-    found = torch.addmm(half, x, z.mT, alpha=-1.0)
-    found += x.square().sum(1, keepdim=True) / 2.0
-    return found.clamp_(min=0.0).neg_().exp_()
+def _left(x: Tensor) -> Tensor:
+    """Return what gives -|x - z|^2 / 2 by a product with that of `_right`."""
+    half = x.square().sum(-1, keepdim=True) / -2.0
+    return torch.cat([x, half, torch.ones_like(half)], -1)
+
+
+def _right(z: Tensor) -> Tensor:
+    half = z.square().sum(-1, keepdim=True) / -2.0
+    return torch.cat([z, torch.ones_like(half), half], -1)
+
+
+def _with_ones(x: Tensor) -> Tensor:
+    return torch.cat([x, torch.ones_like(x[..., :1])], -1)
 
 
 def _of_lengths(by_length: Tensor, lengths: Tensor) -> Tensor:

@@ -157,6 +157,7 @@ class _Ascent:
     bounds: FloatArray  # (p, 2)
     labels: tuple[str, ...]  # of the first parameters, which are logarithms
     n_images: int  # of a tile
+    dtype: torch.dtype  # of responses
     state: _State
     run: Run
 
@@ -206,6 +207,7 @@ class _Ascent:
             bounds,
             labels,
             images_at_once(patches.inducing, run),
+            patches.tile_dtype,
             state,
             run,
         )
@@ -267,9 +269,9 @@ class _Ascent:
 
     def _step_(self, batch: Tensor, index: int) -> float:
         """Take a step; return the expected log likelihood before it, for each image."""
-        state, config = self.state, self.run.config
+        state = self.state
         rows = self.problem.rows[to_numpy(batch)]
-        images = self.basis.images(rows).to(config.device, config.dtype)
+        images = self.basis.images(rows).to(self.run.config.device, self.dtype)
         point = PatchPoint.at(
             self.parameters, state.theta[:-1], self.run, self.n_images, self.run.backend
         )

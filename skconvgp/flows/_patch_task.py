@@ -63,9 +63,7 @@ class PatchPoint:
     def features(self, images: Tensor) -> Tensor:
         """Return features (n, r) of images, in double precision."""
         jobs = (
-            partial(
-                _features_of, i, self._given, self._plain_factors(), part, self.backend
-            )
+            partial(_features_of, i, self._given, self._leaves(), part, self.backend)
             for i, part in enumerate(torch.split(images, self.n_images))
         )
         found: Tensor = torch.cat(self._in_order(jobs))
@@ -82,7 +80,7 @@ class PatchPoint:
 
     def slope(self, images: Tensor, by_features: Tensor) -> Tensor:
         """Return derivatives (p,) through features, given those by them (n, r)."""
-        factors = self._plain_factors()
+        factors = self._leaves()
         pairs = zip(
             torch.split(images, self.n_images),
             torch.split(by_features, self.n_images),
@@ -96,16 +94,11 @@ class PatchPoint:
             sum(parts[1:], parts[0])
             for parts in zip(*self._in_order(jobs), strict=True)
         )
-        made = list(chain(*self.factors))
-        moving = [i for i, one in enumerate(made) if one.requires_grad]
+        moving = [one for one in chain(*self.factors) if one.requires_grad]
         if not moving:
             return cast(Tensor, total)
         (further,) = torch.autograd.grad(
-            [made[i] for i in moving],
-            self.theta,
-            [by_factors[i] for i in moving],
-            materialize_grads=True,
-            retain_graph=True,
+            moving, self.theta, by_factors, materialize_grads=True, retain_graph=True
         )
         return cast(Tensor, total + further)
 
@@ -124,10 +117,8 @@ class PatchPoint:
     def _given(self) -> tuple[PatchParameters, Tensor]:
         return self.parameters, self.theta.detach()
 
-    def _plain_factors(self) -> list[Whitening]:
-        return [
-            Whitening(*(one.detach() for one in of_term)) for of_term in self.factors
-        ]
+    def _leaves(self) -> list[Whitening]:
+        return [Whitening(*map(_leaf, of_term)) for of_term in self.factors]
 
     def _variance_parts(self, images: Tensor) -> tuple[Tensor, ...]:
         """Split images, so that the graph of a part has few pairs of patches."""
@@ -165,6 +156,11 @@ def _tile(
     return torch.cat(found, 1)
 
 
+def _leaf(factor: Tensor) -> Tensor:
+    """Return a factor by itself, differentiable if it is."""
+    return factor.detach().clone().requires_grad_(factor.requires_grad)
+
+
 Given: TypeAlias = tuple[PatchParameters, Tensor]  # and theta (p,)
 
 
@@ -184,16 +180,17 @@ def _pull_features(
     by_features: Tensor,
     backend: str,
 ) -> tuple[int, tuple[Tensor, ...]]:
-    """Return derivatives by theta and by all factors, as if they were independent."""
+    """Return derivatives by theta and by factors, as if they were independent.
+
+    Those factors count that require derivatives.
+    """
     with ordinary_torch():
         free = given[1].clone().requires_grad_()
-        own = [
-            Whitening(*(one.clone().requires_grad_() for one in of_term))
-            for of_term in factors
-        ]
+        own = [Whitening(*map(_leaf, of_term)) for of_term in factors]
         features = _tile(given[0], free, own, images, backend)
+        wanted = [one for one in chain(*own) if one.requires_grad]
         return index, torch.autograd.grad(
-            features, [free, *chain(*own)], by_features, materialize_grads=True
+            features, [free, *wanted], by_features, materialize_grads=True
         )
 
 
