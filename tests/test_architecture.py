@@ -86,7 +86,7 @@ PUBLIC_NAMES = {
         NotFiniteError NotPSDError ScaleWarning TileMemoryError
         VersionMismatchWarning""",
     "skconvgp.flows": """Adam BayesianOptimization FlowResult GradientDescent LBFGS
-        OptimizerResult Part Rho Score Step rho_path""",
+        OptimizerResult Part Rho Score Step VariationalBound rho_path""",
     "skconvgp.kernels": """GELU Abs AvgPool2d Conv2d Dense Dropout Elementwise Erf
         Flatten FlipAverage GlobalAvgPool2d Hyperparameter Identity Kernel Layer
         LayerNorm LeakyReLU Maps

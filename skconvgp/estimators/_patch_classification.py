@@ -78,19 +78,21 @@ class PatchGPClassifier(GPClassifier):
     optimizer : None, "loo", "evidence", "elbo" or optimiser object, default=None
         How the free hyperparameters of the kernel, such as the lengthscale of its base
         and the location lengthscale, are learned before the fit. On at most 2000 images
-        drawn at random, "loo" maximises the leave-one-out log predictive density,
-        "evidence" the evidence of the features, and "elbo" the lower bound of Titsias.
-        These three make 25 iterations of L-BFGS; an object of :mod:`skconvgp.flows`
-        maximises the evidence. None holds hyperparameters. With ``weights="learned"``
-        of the kernel, or ``inducing="learned"``, the weights or inducing patches are
-        learned too, and with None they alone are, by "loo". All terms of a sum are
-        learned at once, with their factors.
+        drawn at random, "loo" maximises the leave-one-out log predictive density, and
+        "evidence" the evidence of the features, by 25 iterations of L-BFGS; other
+        optimisers of :mod:`skconvgp.flows` maximise the evidence. "elbo" is
+        :class:`~skconvgp.flows.VariationalBound`, which maximises the variational lower
+        bound over all images by steps on batches. None holds hyperparameters. With
+        ``weights="learned"`` of the kernel, or ``inducing="learned"``, the weights or
+        inducing patches are learned too, and with None they alone are, by "loo". All
+        terms of a sum are learned at once, with their factors.
     variance : "auto", "dtc" or "sor", default="auto"
         How the prior variance that the features do not explain is treated. "sor"
         (subset of regressors) ignores it; "dtc" (deterministic training conditional)
         adds it to the variances of predictions. Variational inference with "dtc" adds
         it to the variances of training images, too, which predicts worse: "auto" is
-        "sor" if labels are modelled, and "dtc" otherwise.
+        "sor" if labels are modelled and ``optimizer="elbo"`` does not learn the kernel,
+        and "dtc" otherwise.
     image_shape : "auto", None, (h, w) or (c, h, w), default="auto"
         How a flat row becomes an image, in the order c, h, w. "auto" keeps the shape of
         images, and reads rows of s * s or 3 * s * s values with s >= 8 as square images

@@ -27,7 +27,7 @@ from skconvgp.flows._patch_parameters import LearnedPatches, PatchParameters, st
 from skconvgp.flows._patch_task import PatchPoint, images_at_once
 from skconvgp.flows._search import ALL_DONE, STOPPED
 from skconvgp.flows._variational_bound import VariationalBound
-from skconvgp.inference import NaturalPosterior
+from skconvgp.inference import Coefficients, NaturalPosterior
 from skconvgp.linalg import smooth_root
 from skconvgp.processes import (
     KernelBasis,
@@ -94,7 +94,7 @@ class BoundSearch:
 
         def learn_at(placement: Placement) -> tuple[LearnedBound, FlowResult]:
             run = resources.run(placement, needed)
-            ascent = _Ascent.of(self, problem, basis, choices, collapsed, run)
+            ascent = Ascent.of(self, problem, basis, choices, collapsed, run)
             return ascent.climb(resources.generator())
 
         return compute_at(resources.placement(needed), learn_at)
@@ -144,7 +144,43 @@ class _State:
 
 
 @dataclass(frozen=True)
-class _Ascent:
+class _Latents:
+    """A batch: its features, latent functions, and expected sites."""
+
+    images: Tensor
+    point: PatchPoint
+    features: Tensor  # (b, r)
+    coefficients: list[Coefficients]
+    root: Tensor  # (k,), deviations of latent functions where the kernel is 1
+    mean: Tensor  # (b, k), of the latent functions, divided by `root`
+    var: Tensor  # (b, k), of the latent functions
+    sites: ExpectedSites
+
+    def slope(self, ascent: Ascent) -> FloatArray:
+        """Return derivatives (p + 1,) of the expected log likelihood of the batch."""
+        sites, root = self.sites, self.root
+        by_mean, by_var = root * sites.gradient, root.square() * sites.variance_slope
+        by_prior = by_var.sum(1)
+        by_features = -2.0 * by_prior[:, None] * self.features
+        for c, one in enumerate(self.coefficients):
+            by_features += one.pulled(self.features, by_mean[:, c], by_var[:, c])
+        slope = self.point.slope(self.images, by_features)
+        slope = slope + self.point.variance_slope(self.images, by_prior)
+        by_scale = (by_mean * self.mean).sum() / 2.0
+        by_scale += (sites.variance_slope * self.var).sum()
+        total = np.append(to_numpy(slope), float(by_scale))
+        if ascent.search.variational.likelihood is None:  # noise is a share of scale
+            spread = sites.gradient.square() / sites.curvature
+            spread += self.var * sites.curvature
+            by_noise = float((spread - 1.0).sum() / 2.0)
+            total[-1] += by_noise
+            if ascent.parameters.learns_noise:
+                total[ascent.parameters.sizes[0]] += by_noise
+        return total
+
+
+@dataclass(frozen=True)
+class Ascent:
     """Maximises the bound by steps on batches of images."""
 
     search: BoundSearch
@@ -170,7 +206,7 @@ class _Ascent:
         choices: tuple[TermChoice, ...],
         collapsed: Process,
         run: Run,
-    ) -> _Ascent:
+    ) -> Ascent:
         """Return the ascent from a collapsed process."""
         features: Any = collapsed.basis
         patches: PatchBasis = features
@@ -269,6 +305,21 @@ class _Ascent:
 
     def _step_(self, batch: Tensor, index: int) -> float:
         """Take a step; return the expected log likelihood before it, for each image."""
+        state, at = self.state, self.latents(batch)
+        if index >= self._n_held:
+            self._move_(at.slope(self) / len(batch))
+        scale = len(self.problem.rows) / len(batch)
+        state.posterior.step_(
+            at.features,
+            at.mean,
+            at.root * at.sites.gradient * scale,
+            at.root.square() * at.sites.curvature.clamp(min=0.0) * scale,
+            rate=self._rate(index, len(batch), at.features.shape[1]),
+        )
+        return float(at.sites.log_prob.mean())
+
+    def latents(self, batch: Tensor) -> _Latents:
+        """Return the latent functions of a batch, given its indices (b,)."""
         state = self.state
         rows = self.problem.rows[to_numpy(batch)]
         images = self.basis.images(rows).to(self.run.config.device, self.dtype)
@@ -282,29 +333,9 @@ class _Ascent:
         prior = point.variances(images).to(features)
         rest = (prior - features.square().sum(1)).clamp(min=0.0)[:, None]
         observed, root = self._observed()
-        latent_var = root.square() * (var + rest)
-        sites = observed.sites(root * mean, latent_var, batch)
-        by_mean = root * sites.gradient
-        by_var = root.square() * sites.variance_slope
-        if index >= self._n_held:
-            by_prior = by_var.sum(1)
-            by_features = -2.0 * by_prior[:, None] * features
-            for c, one in enumerate(coefficients):
-                by_features += one.pulled(features, by_mean[:, c], by_var[:, c])
-            slope = point.slope(images, by_features)
-            slope = slope + point.variance_slope(images, by_prior)
-            by_scale = (by_mean * mean).sum() / 2.0
-            by_scale += (sites.variance_slope * latent_var).sum()
-            self._move_(slope, float(by_scale), sites, latent_var)
-        scale = len(self.problem.rows) / len(batch)
-        state.posterior.step_(
-            features,
-            mean,
-            by_mean * scale,
-            root.square() * sites.curvature.clamp(min=0.0) * scale,
-            rate=self._rate(index, len(batch), features.shape[1]),
-        )
-        return float(sites.log_prob.mean())
+        var = root.square() * (var + rest)
+        sites = observed.sites(root * mean, var, batch)
+        return _Latents(images, point, features, coefficients, root, mean, var, sites)
 
     @property
     def _n_held(self) -> int:
@@ -332,29 +363,16 @@ class _Ascent:
         share = (index - n_held) / (n_steps - n_held)
         return first * (1.0 - (1.0 - LAST_RATE) * share)
 
-    def _move_(
-        self, slope: Tensor, by_scale: float, sites: ExpectedSites, var: Tensor
-    ) -> None:
-        """Move parameters, given derivatives (p,) through features and variances.
-
-        Also given is that by the logarithm of the amplitude, for a fixed noise, and the
-        sites with the variances (b, k) of the latent functions.
-        """
+    def _move_(self, by_theta: FloatArray) -> None:
+        """Move parameters up a slope (p + 1,) of the bound."""
         state, parameters = self.state, self.parameters
-        total = np.append(to_numpy(slope), by_scale)
-        if self.search.variational.likelihood is None:  # noise is a share of the scale
-            spread = sites.gradient.square() / sites.curvature + var * sites.curvature
-            by_noise = float((spread - 1.0).sum() / 2.0)
-            total[-1] += by_noise
-            if parameters.learns_noise:
-                total[parameters.sizes[0]] += by_noise
         n_steps, n_held = self.search.bound.max_iter, self._n_held
         share = (state.index - n_held) / (n_steps - n_held)
         rate = self.search.bound.learning_rate * (1.0 + math.cos(math.pi * share)) / 2.0
-        lengths = np.full(len(total), rate)
+        lengths = np.full(len(by_theta), rate)
         n_patches = sum(start.n_values for start in parameters.starts)
         lengths[len(lengths) - 1 - n_patches : -1] *= PATCH_SHARE
-        state.theta -= lengths * state.moments.move(-total / len(sites.log_prob))
+        state.theta = state.theta - lengths * state.moments.move(-by_theta)
         state.theta[:-1] = state.theta[:-1].clip(*self.bounds.T)
 
     def _learned(self) -> LearnedBound:

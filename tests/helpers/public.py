@@ -290,6 +290,13 @@ def _cases() -> list[Case]:
         Case(sk.PatchGPClassifier(PATCHES, likelihood=robust, **inducing)),
         Case(
             sk.PatchGPClassifier(
+                PATCHES,
+                optimizer=flows.VariationalBound(max_iter=3, batch_size=16),
+                **inducing,
+            )
+        ),
+        Case(
+            sk.PatchGPClassifier(
                 PATCHES, likelihood=likelihoods.Bernoulli(), **inducing
             ),
             n_classes=2,

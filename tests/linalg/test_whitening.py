@@ -1,9 +1,11 @@
 """whitening_root: its product, and derivatives against central differences."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 
-from skconvgp.linalg import triangular_root, whitening_root
+from skconvgp.linalg import smooth_root, triangular_root, whitening_root
 
 # Steps are small enough that no eigenvalue crosses the cut.
 CUT, STEP = 1e-6, 1e-7
@@ -58,3 +60,28 @@ def test_triangles_have_the_product_of_the_root(shape):
     assert found.shape == root.shape
     torch.testing.assert_close(found @ found.mT, root @ root.mT)
     assert not found.triu(1).any()
+
+
+def test_a_smooth_root_is_triangular_and_whitens():
+    matrix = matrix_of(SPECTRA["all kept"])
+    root = smooth_root(matrix)
+    shift = 1e-6 * matrix.diagonal().mean() * torch.eye(4, dtype=torch.float64)
+    torch.testing.assert_close(root @ root.mT, torch.linalg.inv(matrix + shift))
+    assert torch.equal(root, root.tril())
+    assert (root.diagonal() > 0.0).all()
+    # The whitening of a fit takes it as it is.
+    torch.testing.assert_close(triangular_root(root), root)
+
+
+def test_a_smooth_root_follows_its_matrix():
+    def turned(angle):  # two equal eigenvalues cross
+        matrix = matrix_of(SPECTRA["equal"]).clone()
+        matrix[0, 1] += angle
+        matrix[1, 0] += angle
+        return matrix
+
+    steps = [smooth_root(turned(angle)) for angle in (-1e-4, 0.0, 1e-4)]
+    for one, two in pairwise(steps):
+        assert (one - two).abs().max() < 1e-2
+    half = matrix_of(SPECTRA["all kept"]).requires_grad_()
+    assert torch.autograd.gradcheck(lambda m: smooth_root((m + m.mT) / 2.0), [half])

@@ -1,0 +1,293 @@
+"""BoundSearch: slopes by central differences, and the bound in closed form."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import skconvgp.flows._bound_search as module
+from skconvgp import PatchGPClassifier, PatchGPRegressor
+from skconvgp.datasets import make_rectangles
+from skconvgp.flows import LBFGS, VariationalBound
+from skconvgp.flows._bound_search import Ascent
+from skconvgp.kernels import FlipAverage, PatchKernel, matern, rbf
+from skconvgp.likelihoods import RobustMax
+from tests.helpers.estimators import digits
+
+STEP = 1e-5
+WEIGHTED = PatchKernel(
+    rbf(6.0), patch_size=3, location_lengthscale=None, weights="learned"
+)
+PLACES = PatchKernel(matern(6.0, nu=2.5), patch_size=3, location_lengthscale=2.0)
+QUICK_PLACES = PatchKernel(rbf(6.0), patch_size=3, location_lengthscale=2.0)
+KERNELS = {
+    "weighted": WEIGHTED,
+    "places": QUICK_PLACES,
+    "matern": PLACES,
+    "sum": WEIGHTED + 0.05 * rbf(20.0),
+    "flips": FlipAverage(WEIGHTED),
+    "each pixel": PatchKernel(
+        rbf(np.linspace(4.0, 8.0, 9)), patch_size=3, location_lengthscale=None
+    ),
+}
+
+
+def few(n=40):
+    X, y = digits(200)
+    seen = y < 3
+    return X[seen][:n].reshape(-1, 1, 8, 8), y[seen][:n]
+
+
+def classifier(kernel, likelihood="robustmax", **settings):
+    bound = VariationalBound(max_iter=20, batch_size=20)
+    usual = {"n_inducing": 6, "inducing": "learned", "optimizer": bound}
+    usual |= {"random_state": 0, "dtype": "float64", "max_iter": 9, "tol": 1e6}
+    return PatchGPClassifier(kernel, likelihood=likelihood, **(usual | settings))
+
+
+def caught(monkeypatch, estimator, X, y):
+    """Return the ascent of a fit before its first step."""
+    found = []
+
+    def keep(ascent, generator):
+        found.append(ascent)
+        raise InterruptedError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ascent, "climb", keep)
+        with pytest.raises(InterruptedError):
+            estimator.fit(X, y)
+    return found[0]
+
+
+def assert_slopes(ascent, seed=0, scale=0.0):
+    """Compare slopes near the start, where the amplitude is changed by e^scale."""
+    generator = np.random.default_rng(seed)
+    state, batch = ascent.state, torch.arange(0, len(ascent.problem.rows), 2)
+    start = state.theta + 0.05 * generator.normal(size=len(state.theta))
+    start[-1] += scale
+    sizes = ascent.parameters.sizes
+    n_logs = sum(sizes[:2])
+    directions = [*np.eye(len(start))[:n_logs], np.eye(len(start))[-1]]
+    first = n_logs
+    for size in filter(None, sizes[2:]):
+        directions.append(np.zeros(len(start)))
+        directions[-1][first : first + size] = generator.normal(size=size)
+        first += size
+
+    def value(theta):
+        state.theta = theta
+        return float(ascent.latents(batch).sites.log_prob.sum())
+
+    expected = [
+        (value(start + STEP * one) - value(start - STEP * one)) / (2.0 * STEP)
+        for one in directions
+    ]
+    state.theta = start
+    slope = ascent.latents(batch).slope(ascent)
+    assert (slope[:-1] != 0.0).all()
+    found = np.array(directions) @ slope
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-7)
+    return slope
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_slopes_are_central_differences(name, monkeypatch):
+    ascent = caught(monkeypatch, classifier(KERNELS[name]), *few())
+    slope = assert_slopes(ascent)
+    # The largest latent function stays the largest at another scale.
+    assert slope[-1] == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("likelihood", ["softmax", "bernoulli"])
+def test_slopes_of_two_classes(likelihood, monkeypatch):
+    X, y = few()
+    ascent = caught(monkeypatch, classifier(WEIGHTED, likelihood), X, y < 1)
+    # At a small scale, the quadrature is exact to many digits.
+    assert assert_slopes(ascent, scale=-6.0)[-1] != 0.0
+
+
+@pytest.mark.parametrize("noise", ["auto", 0.05])
+def test_slopes_of_targets(noise, monkeypatch):
+    X, y = few()
+    gp = PatchGPRegressor(
+        WEIGHTED,
+        n_inducing=6,
+        inducing="learned",
+        optimizer="elbo",
+        noise_variance=noise,
+        dtype="float64",
+        random_state=0,
+    )
+    ascent = caught(monkeypatch, gp, X, np.stack([y, np.sin(y)], 1))
+    assert ascent.parameters.learns_noise == (noise == "auto")
+    assert assert_slopes(ascent)[-1] != 0.0
+
+
+def test_slopes_of_a_batch_stand_for_all(monkeypatch):
+    ascent = caught(monkeypatch, classifier(WEIGHTED), *few())
+    n = len(ascent.problem.rows)
+    whole = ascent.latents(torch.arange(n)).slope(ascent)
+    parts = [
+        ascent.latents(part).slope(ascent) for part in torch.arange(n).tensor_split(3)
+    ]
+    np.testing.assert_allclose(sum(parts), whole, rtol=1e-9, atol=1e-12)
+
+
+def test_single_precision_has_the_same_slopes(monkeypatch):
+    X, y = few()
+    exact, single = (
+        caught(monkeypatch, classifier(WEIGHTED, dtype=dtype), X, y)
+        for dtype in ("float64", "float32")
+    )
+    batch = torch.arange(20)
+    one, two = (each.latents(batch).slope(each) for each in (exact, single))
+    np.testing.assert_allclose(one, two, rtol=2e-3, atol=2e-3 * np.abs(one).max())
+
+
+def test_the_bound_of_targets_is_that_in_closed_form():
+    X, y = few(30)
+    X = X[:, :, :5, :5]
+    kernel = PatchKernel(rbf(6.0), patch_size=3, location_lengthscale=None)
+    bound = VariationalBound(max_iter=400, batch_size=len(X), learning_rate=0.02)
+    gp = PatchGPRegressor(
+        kernel,
+        n_inducing=5,
+        optimizer=bound,
+        normalize_y=False,
+        dtype="float64",
+        random_state=0,
+    ).fit(X, y)
+    result = gp.optimizer_result_
+    values = result.values
+    assert values["base__lengthscale"] == gp.kernel_.base.lengthscale
+    # The best bound over the same parameters, by the closed form for each.
+    best = np.inf
+    for factor in np.geomspace(0.7, 1.4, 9):
+        for noise in np.geomspace(0.3, 3.0, 25):
+            one = PatchGPRegressor(
+                kernel.replace(base__lengthscale=values["base__lengthscale"] * factor),
+                inducing=gp.inducing_patches_,
+                noise_variance=values["noise_variance"] * noise,
+                normalize_y=False,
+                dtype="float64",
+                random_state=0,
+            )
+            best = min(best, -one.fit(X, y).elbo() / len(X))
+    assert result.rho == pytest.approx(best, abs=0.01)
+    assert result.rho < result.start_rho
+
+
+def test_a_fit_goes_on_where_it_was_stopped(monkeypatch, tmp_path):
+    X, y = few()
+    bound = VariationalBound(max_iter=12, batch_size=20, cache_dir=tmp_path / "state")
+    whole = classifier(WEIGHTED, optimizer=replace(bound, cache_dir=None)).fit(X, y)
+    monkeypatch.setattr(module, "SAVE_EVERY", 0.0)
+    steps, step = [], Ascent._step_
+
+    def counted(ascent, batch, index):
+        steps.append(index)
+        if len(steps) == 8:
+            raise KeyboardInterrupt
+        return step(ascent, batch, index)
+
+    monkeypatch.setattr(Ascent, "_step_", counted)
+    estimator = classifier(WEIGHTED, optimizer=bound)
+    with pytest.raises(KeyboardInterrupt):
+        estimator.fit(X, y)
+    again = estimator.fit(X, y)
+    assert steps == [*range(8), *range(7, 12)]
+    np.testing.assert_array_equal(
+        whole.optimizer_result_.rho_trace[:7], again.optimizer_result_.rho_trace[:7]
+    )
+    np.testing.assert_allclose(
+        whole.predict_proba(X), again.predict_proba(X), rtol=1e-9, atol=1e-12
+    )
+    # All steps are there: none is taken again. Other labels are another search.
+    estimator.fit(X, y)
+    assert len(steps) == 13
+    estimator.fit(X, np.roll(y, 1))
+    assert len(steps) == 25
+    assert len(list((tmp_path / "state").iterdir())) == 2
+
+
+def test_a_learned_posterior_is_where_the_fit_begins():
+    X, y = few()
+    bound = VariationalBound(max_iter=150, batch_size=len(X))
+    gp = classifier(WEIGHTED, optimizer=bound, tol=1e-3, max_iter=100).fit(X, y)
+    learned = -gp.optimizer_result_.rho * len(X)
+    # Steps of the fit only raise the bound, and little.
+    assert learned - 0.05 * abs(learned) < gp.elbo() < learned + 0.2 * abs(learned)
+    plain = classifier(
+        WEIGHTED.replace(weights=None),
+        optimizer=None,
+        inducing="kmeans",
+        variance="dtc",
+        tol=1e-3,
+        max_iter=100,
+    )
+    assert gp.elbo() > plain.fit(X, y).elbo() + 1.0
+    assert np.mean(gp.kernel_.weights**2) == pytest.approx(1.0)
+
+
+@pytest.mark.slow
+def test_weights_of_rectangles_find_their_edges():
+    X, y = make_rectangles(1200, random_state=0)
+    new, truth = make_rectangles(2000, random_state=1)
+    kernel = PatchKernel(patch_size=3, location_lengthscale=None, weights="learned")
+    bound = VariationalBound(max_iter=600, batch_size=100)
+    gp = PatchGPClassifier(
+        kernel,
+        n_inducing=16,
+        inducing="learned",
+        likelihood="bernoulli",
+        optimizer=bound,
+        random_state=0,
+    ).fit(X, y)
+    assert gp.score(new, truth) > 0.985
+
+
+WRONG = {
+    "steps": (VariationalBound(max_iter=0), "'max_iter' parameter"),
+    "batch": (VariationalBound(batch_size=1.5), "'batch_size' parameter"),
+    "rate": (VariationalBound(learning_rate=-1.0), "'learning_rate' parameter"),
+    "folder": (VariationalBound(cache_dir=3), "'cache_dir' parameter"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_settings_are_refused(name):
+    bound, message = WRONG[name]
+    with pytest.raises(ValueError, match=message):
+        classifier(WEIGHTED, optimizer=bound).fit(*few())
+
+
+def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("")
+    bound = VariationalBound(cache_dir=path)
+    with pytest.raises(ValueError, match="must be a folder"):
+        classifier(WEIGHTED, optimizer=bound).fit(*few())
+
+
+def test_objects_of_flows_still_maximise_the_evidence():
+    X, y = few()
+    gp = classifier(WEIGHTED, optimizer=LBFGS(max_iter=2)).fit(X, y)
+    assert gp.optimizer_result_.n_evaluations > 0
+
+
+def test_robustmax_says_how_it_changes_with_variances():
+    mean = torch.tensor([[0.3, -0.2, 0.1]], dtype=torch.float64)
+    var = torch.tensor([[0.5, 0.4, 0.8]], dtype=torch.float64)
+    codes = torch.tensor([2])
+    sites = RobustMax().expected_sites(mean, var, codes)
+    for c in range(3):
+        change = torch.zeros_like(var)
+        change[0, c] = STEP
+        up, down = (
+            RobustMax().expected_sites(mean, one, codes).log_prob
+            for one in (var + change, var - change)
+        )
+        slope = float(up - down) / (2.0 * STEP)
+        assert float(sites.by_variance[0, c]) == pytest.approx(slope, rel=1e-5)
