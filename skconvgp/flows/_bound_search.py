@@ -46,7 +46,8 @@ from skconvgp.processes import (
 HELD_SHARE = 0.1  # of the steps, in which the posterior moves alone
 # Share of the length of a step in hyperparameters that values of patches move. All of
 # them move at once, and the posterior has to follow.
-PATCH_SHARE = 0.1
+PATCH_SHARE = 0.3
+RISE = 0.05  # share of the steps after that, in which lengths rise from 0
 # Images for each feature that the posterior remembers, about, and the fastest rates:
 # while it moves alone, and of a single batch.
 REMEMBERED, FASTEST, ALONE = 10, 0.1, 0.5
@@ -368,7 +369,8 @@ class Ascent:
         state, parameters = self.state, self.parameters
         n_steps, n_held = self.search.bound.max_iter, self._n_held
         share = (state.index - n_held) / (n_steps - n_held)
-        rate = self.search.bound.learning_rate * (1.0 + math.cos(math.pi * share)) / 2.0
+        rate = self.search.bound.learning_rate * min(1.0, share / RISE)
+        rate *= (1.0 + math.cos(math.pi * share)) / 2.0
         lengths = np.full(len(by_theta), rate)
         n_patches = sum(start.n_values for start in parameters.starts)
         lengths[len(lengths) - 1 - n_patches : -1] *= PATCH_SHARE

@@ -21,8 +21,8 @@ class VariationalBound(Part):
         - \mathrm{KL}(q(u) \,\|\, p(u)),
 
     whose first term the batch estimates. Steps begin at the posterior of label
-    regression, and hyperparameters move after a tenth of them. Their rates fall to zero
-    as half a cosine.
+    regression, and hyperparameters move after a tenth of them. The lengths of their
+    steps rise from zero at first, and fall to zero as half a cosine.
 
     Parameters
     ----------
@@ -30,10 +30,11 @@ class VariationalBound(Part):
         Number of steps.
     batch_size : int, default=200
         Largest number of images of a step.
-    learning_rate : float, default=0.01
-        First length of a step, in the logarithm of a hyperparameter, and in weights of
-        positions. That of values of inducing patches is a tenth of it, in their
-        standard deviations.
+    learning_rate : float, default=0.005
+        Largest length of a step, in the logarithm of a hyperparameter, and in weights
+        of positions. That of values of inducing patches is three tenths of it, in their
+        standard deviations. All of them move at once and the posterior has to follow:
+        a rate that is too large lowers the bound at first.
     cache_dir : None, str or path, default=None
         Folder that keeps the state of the search, a file for each set of images,
         targets and settings. A `fit` that was stopped goes on there. Another call with
@@ -86,7 +87,7 @@ class VariationalBound(Part):
 
     max_iter: int = 3000
     batch_size: int = 200
-    learning_rate: float = 0.01
+    learning_rate: float = 0.005
     cache_dir: str | os.PathLike[str] | None = None
 
     def check(self) -> None:
