@@ -53,6 +53,10 @@ RISE = 0.05  # share of the steps after that, in which lengths rise from 0
 REMEMBERED, FASTEST, ALONE = 10, 0.1, 0.5
 LAST_RATE = 0.1  # share of the rate of the posterior at the end
 CHECK_EVERY = 50  # steps between two divergences
+# Factors of the amplitude of label regression, of which the best one is the start. That
+# amplitude may be so large that what features leave out hides all labels.
+START_SCALES = tuple(10.0**i for i in range(-12, 1))
+JUDGES = 1000  # images that judge a start
 SAVE_EVERY = 60.0  # seconds between two files of the state
 
 
@@ -96,7 +100,11 @@ class BoundSearch:
         def learn_at(placement: Placement) -> tuple[LearnedBound, FlowResult]:
             run = resources.run(placement, needed)
             ascent = Ascent.of(self, problem, basis, choices, collapsed, run)
-            return ascent.climb(resources.generator())
+            generator = resources.generator()
+            judges = permutation(len(problem.rows), generator)[:JUDGES]
+            if self.variational.likelihood is not None:
+                ascent.start_at_best_scale(collapsed, judges)
+            return ascent.climb(generator)
 
         return compute_at(resources.placement(needed), learn_at)
 
@@ -249,6 +257,23 @@ class Ascent:
             run,
         )
 
+    def start_at_best_scale(self, collapsed: Process, judges: Tensor) -> None:
+        """Begin with the amplitude that is best for some images, given by indices."""
+        state, n, best = self.state, len(self.problem.rows), math.inf
+        device, start = self.run.config.device, self.observed.start
+        point = self._point()
+        images = self._images(judges)
+        features, prior = point.features(images), point.variances(images)
+        chosen = state.posterior
+        for scale in START_SCALES:
+            state.posterior = start_posterior(collapsed, start, device, scale)
+            state.theta[-1] = math.log(scale)
+            at = self._latents_of(images, point, features, prior, judges)
+            value = self._divergence() / n - float(at.sites.log_prob.mean())
+            if value < best:
+                best, chosen, log = value, state.posterior, state.theta[-1]
+        state.posterior, state.theta[-1] = chosen, log
+
     def climb(self, generator: Generator) -> tuple[LearnedBound, FlowResult]:
         """Take all steps, from those on that a file has."""
         bound, state = self.search.bound, self.state
@@ -321,18 +346,33 @@ class Ascent:
 
     def latents(self, batch: Tensor) -> _Latents:
         """Return the latent functions of a batch, given its indices (b,)."""
-        state = self.state
+        images, point = self._images(batch), self._point()
+        features, prior = point.features(images), point.variances(images)
+        return self._latents_of(images, point, features, prior, batch)
+
+    def _images(self, batch: Tensor) -> Tensor:
+        """Return the images (b, c, h, w) at indices (b,)."""
         rows = self.problem.rows[to_numpy(batch)]
-        images = self.basis.images(rows).to(self.run.config.device, self.dtype)
-        point = PatchPoint.at(
-            self.parameters, state.theta[:-1], self.run, self.n_images, self.run.backend
-        )
-        features = point.features(images)
-        coefficients = list(state.posterior.coefficients())
+        return self.basis.images(rows).to(self.run.config.device, self.dtype)
+
+    def _point(self) -> PatchPoint:
+        """Return features and variances at the present parameters."""
+        theta, backend = self.state.theta[:-1], self.run.backend
+        return PatchPoint.at(self.parameters, theta, self.run, self.n_images, backend)
+
+    def _latents_of(
+        self,
+        images: Tensor,
+        point: PatchPoint,
+        features: Tensor,
+        prior: Tensor,
+        batch: Tensor,
+    ) -> _Latents:
+        """Return the latent functions of images with features and prior variances."""
+        coefficients = list(self.state.posterior.coefficients())
         marginals = [one.marginals(features) for one in coefficients]
         mean, var = (torch.stack(parts, 1) for parts in zip(*marginals, strict=True))
-        prior = point.variances(images).to(features)
-        rest = (prior - features.square().sum(1)).clamp(min=0.0)[:, None]
+        rest = (prior.to(features) - features.square().sum(1)).clamp(min=0.0)[:, None]
         observed, root = self._observed()
         var = root.square() * (var + rest)
         sites = observed.sites(root * mean, var, batch)
@@ -394,12 +434,13 @@ class Ascent:
         """Return the trace of the search, which began at `start`."""
         state, p, n = self.state, len(self.labels), self.state.index
         values, seconds, *logs = state.trace[:n].T
+        few = max(1, min(CHECK_EVERY, n // 5))  # batches differ
         return FlowResult(
             theta=state.theta[:p],
             labels=self.labels,
-            rho=float(values[-CHECK_EVERY:].mean()),
+            rho=float(values[-few:].mean()),
             start_theta=start[:p],
-            start_rho=float(values[:CHECK_EVERY].mean()),
+            start_rho=float(values[:few].mean()),
             message=message,
             theta_trace=np.array(logs).reshape(p, n).T,
             rho_trace=values,

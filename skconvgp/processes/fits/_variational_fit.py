@@ -140,16 +140,20 @@ class Variational:
 
 
 def start_posterior(
-    collapsed: Process, start: Start, device: torch.device
+    collapsed: Process, start: Start, device: torch.device, scale: float = 1.0
 ) -> NaturalPosterior:
-    """Return the posterior by a collapsed process, where its steps begin."""
+    """Return the posterior by a collapsed process, where steps begin.
+
+    The amplitude is that of the start, times `scale`, and the latent means stay.
+    """
     factor = to_tensor(
         coefficients_of(collapsed).state.factors[0], device, torch.float64
     )
     moment = factor @ factor.mT
     moment.diagonal().sub_(1.0)
-    moment *= collapsed.model.noise * start.curvature
-    return NaturalPosterior.near(moment, start.coefficients.to(moment))
+    moment *= collapsed.model.noise * start.curvature * scale
+    coefficients = start.coefficients.to(moment) / math.sqrt(scale)
+    return NaturalPosterior.near(moment, coefficients)
 
 
 @dataclass(frozen=True)
