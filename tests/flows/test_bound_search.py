@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-import skconvgp.flows._bound_search as module
+import skconvgp.flows._bound_ascent as module
 from skconvgp import PatchGPClassifier, PatchGPRegressor
 from skconvgp.datasets import make_rectangles
 from skconvgp.flows import LBFGS, VariationalBound
-from skconvgp.flows._bound_search import Ascent
+from skconvgp.flows._bound_ascent import Ascent
 from skconvgp.kernels import FlipAverage, PatchKernel, matern, rbf
 from skconvgp.likelihoods import RobustMax
 from tests.helpers.estimators import digits
