@@ -17,10 +17,11 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from skconvgp._protocols import ExpectedSites, Step
+from skconvgp._protocols import Step
 from skconvgp._tensors import permutation, random_ints, reals
 from skconvgp._typing import FloatArray
 from skconvgp.engine import read_tile, to_numpy, write_tile
+from skconvgp.flows._bound_latents import BoundLatents
 from skconvgp.flows._bound_state import BoundState
 from skconvgp.flows._descent import Moments
 from skconvgp.flows._history import FlowResult
@@ -28,7 +29,6 @@ from skconvgp.flows._patch_parameters import LearnedPatches, PatchParameters, st
 from skconvgp.flows._patch_task import PatchPoint, images_at_once
 from skconvgp.flows._search import ALL_DONE, STOPPED
 from skconvgp.flows._variational_bound import VariationalBound
-from skconvgp.inference import Coefficients
 from skconvgp.linalg import smooth_root
 from skconvgp.processes import (
     KernelBasis,
@@ -79,42 +79,6 @@ class BoundTask:
     folder: Path | None  # of the state
     # Called with each step; returns whether to stop.
     watch: Callable[[Step], bool] = field(repr=False)
-
-
-@dataclass(frozen=True)
-class _Latents:
-    """A batch: its features, latent functions, and expected sites."""
-
-    images: Tensor
-    point: PatchPoint
-    features: Tensor  # (b, r)
-    coefficients: list[Coefficients]
-    root: Tensor  # (k,), deviations of latent functions where the kernel is 1
-    mean: Tensor  # (b, k), of the latent functions, divided by `root`
-    var: Tensor  # (b, k), of the latent functions
-    sites: ExpectedSites
-
-    def slope(self, ascent: Ascent) -> FloatArray:
-        """Return derivatives (p + 1,) of the expected log likelihood of the batch."""
-        sites, root = self.sites, self.root
-        by_mean, by_var = root * sites.gradient, root.square() * sites.variance_slope
-        by_prior = by_var.sum(1)
-        by_features = -2.0 * by_prior[:, None] * self.features
-        for c, one in enumerate(self.coefficients):
-            by_features += one.pulled(self.features, by_mean[:, c], by_var[:, c])
-        slope = self.point.slope(self.images, by_features)
-        slope = slope + self.point.variance_slope(self.images, by_prior)
-        by_scale = (by_mean * self.mean).sum() / 2.0
-        by_scale += (sites.variance_slope * self.var).sum()
-        total = np.append(to_numpy(slope), float(by_scale))
-        if ascent.search.variational.likelihood is None:  # noise is a share of scale
-            spread = sites.gradient.square() / sites.curvature
-            spread += self.var * sites.curvature
-            by_noise = float((spread - 1.0).sum() / 2.0)
-            total[-1] += by_noise
-            if ascent.parameters.learns_noise:
-                total[ascent.parameters.sizes[0]] += by_noise
-        return total
 
 
 @dataclass(frozen=True)
@@ -262,7 +226,7 @@ class Ascent:
         """Take a step; return the expected log likelihood before it, for each image."""
         state, at = self.state, self.latents(batch)
         if index >= self._n_held:
-            self._move_(at.slope(self) / len(batch))
+            self._move_(self.slope(at) / len(batch))
         scale = len(self.problem.rows) / len(batch)
         state.posterior.step_(
             at.features,
@@ -273,7 +237,12 @@ class Ascent:
         )
         return float(at.sites.log_prob.mean())
 
-    def latents(self, batch: Tensor) -> _Latents:
+    def slope(self, at: BoundLatents) -> FloatArray:
+        """Return derivatives (p + 1,) of the expected log likelihood of a batch."""
+        of_targets = self.search.variational.likelihood is None
+        return at.slope(self.parameters, of_targets=of_targets)
+
+    def latents(self, batch: Tensor) -> BoundLatents:
         """Return the latent functions of a batch, given its indices (b,)."""
         images, point = self._images(batch), self._point()
         features, prior = point.features(images), point.variances(images)
@@ -296,7 +265,7 @@ class Ascent:
         features: Tensor,
         prior: Tensor,
         batch: Tensor,
-    ) -> _Latents:
+    ) -> BoundLatents:
         """Return the latent functions of images with features and prior variances."""
         coefficients = list(self.state.posterior.coefficients())
         marginals = [one.marginals(features) for one in coefficients]
@@ -305,7 +274,9 @@ class Ascent:
         observed, root = self._observed()
         var = root.square() * (var + rest)
         sites = observed.sites(root * mean, var, batch)
-        return _Latents(images, point, features, coefficients, root, mean, var, sites)
+        return BoundLatents(
+            images, point, features, coefficients, root, mean, var, sites
+        )
 
     @property
     def _n_held(self) -> int:

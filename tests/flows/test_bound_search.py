@@ -85,7 +85,7 @@ def assert_slopes(ascent, seed=0, scale=0.0):
         for one in directions
     ]
     state.theta = start
-    slope = ascent.latents(batch).slope(ascent)
+    slope = ascent.slope(ascent.latents(batch))
     assert (slope[:-1] != 0.0).all()
     found = np.array(directions) @ slope
     np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-7)
@@ -128,9 +128,9 @@ def test_slopes_of_targets(noise, monkeypatch):
 def test_slopes_of_a_batch_stand_for_all(monkeypatch):
     ascent = caught(monkeypatch, classifier(WEIGHTED), *few())
     n = len(ascent.problem.rows)
-    whole = ascent.latents(torch.arange(n)).slope(ascent)
+    whole = ascent.slope(ascent.latents(torch.arange(n)))
     parts = [
-        ascent.latents(part).slope(ascent) for part in torch.arange(n).tensor_split(3)
+        ascent.slope(ascent.latents(part)) for part in torch.arange(n).tensor_split(3)
     ]
     np.testing.assert_allclose(sum(parts), whole, rtol=1e-9, atol=1e-12)
 
@@ -142,7 +142,7 @@ def test_single_precision_has_the_same_slopes(monkeypatch):
         for dtype in ("float64", "float32")
     )
     batch = torch.arange(20)
-    one, two = (each.latents(batch).slope(each) for each in (exact, single))
+    one, two = (each.slope(each.latents(batch)) for each in (exact, single))
     np.testing.assert_allclose(one, two, rtol=2e-3, atol=2e-3 * np.abs(one).max())
 
 
