@@ -48,8 +48,8 @@ HELD_SHARE = 0.1  # of the steps, in which the posterior moves alone
 # them move at once, and the posterior has to follow.
 PATCH_SHARE = 0.3
 RISE = 0.05  # share of the steps after that, in which lengths rise from 0
-# Images for each feature that the posterior remembers, about, and the fastest rates:
-# while it moves alone, and of a single batch.
+# Images for each feature that the posterior remembers, about, and its fastest rates: of
+# one of many batches, and of a single one.
 REMEMBERED, FASTEST, ALONE = 10, 0.1, 0.5
 LAST_RATE = 0.1  # share of the rate of the posterior at the end
 CHECK_EVERY = 50  # steps between two divergences
@@ -297,11 +297,9 @@ class Ascent:
     def _rate(self, index: int, n_batch: int, n_features: int) -> float:
         """Return the rate of the posterior at a step."""
         n_steps, n_held = self.search.bound.max_iter, self._n_held
-        alone = ALONE * n_batch / len(self.problem.rows)
-        if index < n_held:
-            return max(alone, FASTEST)
-        first = max(alone, min(FASTEST, n_batch / (REMEMBERED * n_features)))
-        share = (index - n_held) / (n_steps - n_held)
+        first = min(FASTEST, n_batch / (REMEMBERED * n_features))
+        first = max(ALONE * n_batch / len(self.problem.rows), first)
+        share = max(0.0, (index - n_held) / (n_steps - n_held))
         return first * (1.0 - (1.0 - LAST_RATE) * share)
 
     def _move_(self, by_theta: FloatArray) -> None:
