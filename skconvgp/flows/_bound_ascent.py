@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -206,6 +207,7 @@ class Ascent:
         parameters = self.parameters
         starts = [(one.n_locations, one.learns_patches) for one in parameters.starts]
         parts = (
+            version("skconvgp"),
             repr(parameters.kernel),
             repr(replace(self.search.bound, cache_dir=None)),
             repr(self.search.variational.likelihood),
