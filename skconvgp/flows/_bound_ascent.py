@@ -57,7 +57,6 @@ CHECK_EVERY = 50  # steps between two divergences
 # Factors of the amplitude of label regression, of which the best one is the start. That
 # amplitude may be so large that what features leave out hides all labels.
 START_SCALES = tuple(10.0**i for i in range(-12, 1))
-JUDGES = 1000  # images that judge a start
 SAVE_EVERY = 60.0  # seconds between two files of the state
 
 

@@ -9,9 +9,11 @@ import torch
 
 from skconvgp._tensors import permutation
 from skconvgp.engine import Placement, compute_at
-from skconvgp.flows._bound_ascent import JUDGES, Ascent, BoundTask, LearnedBound
+from skconvgp.flows._bound_ascent import Ascent, BoundTask, LearnedBound
 from skconvgp.flows._history import FlowResult
 from skconvgp.processes import KernelBasis, Problem, Process, Resources, TermChoice
+
+JUDGES = 1000  # images that judge a start
 
 
 @dataclass(frozen=True)
