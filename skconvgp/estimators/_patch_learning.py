@@ -27,6 +27,7 @@ from skconvgp.kernels import Kernel, PatchKernel
 from skconvgp.linalg import smooth_root
 from skconvgp.processes import (
     FEATURES,
+    FLOPS,
     IMAGES,
     LEAST_NOISE,
     KernelBasis,
@@ -45,6 +46,7 @@ from skconvgp.processes._problem import first_of_each
 from skconvgp.processes.basis._patch_features import Root, usual_root
 
 SOR = "sor"  # features alone
+NATURAL = "natural steps"  # a stage
 WITHOUT_OPTIMIZER = "loo"  # the criterion for weights and patches that are learned
 
 
@@ -86,7 +88,7 @@ def learn_patches(
 
 
 def stages_of_search(
-    settings: GPSettings, problem: Problem, given: Learned
+    settings: GPSettings, problem: Problem, given: Learned, n_features: int
 ) -> list[Stage]:
     """Return the stages of the search that `learn_patches` would make."""
     basis = given.basis
@@ -95,8 +97,13 @@ def stages_of_search(
         return []
     n, of_fit = basis.n_samples, Stage(FEATURES, basis.n_samples, IMAGES)
     if isinstance(search, BoundSearch):
-        bound = search.bound
-        return [search_stage(bound.max_iter, min(n, bound.batch_size), of_fit)]
+        bound, k = search.bound, search.variational.n_latents
+        n_batch = min(n, bound.batch_size)
+        flops = k * (2.0 * n_features**3 + 8.0 * n_batch * n_features**2)
+        return [
+            search_stage(bound.max_iter, n_batch, of_fit),
+            Stage(NATURAL, bound.max_iter * flops, FLOPS, is_told=False),
+        ]
     n_learned = min(n, LEARNING_IMAGES)
     return [search_stage(usual_steps(search.optimizer), n_learned, of_fit)]
 

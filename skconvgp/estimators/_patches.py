@@ -34,7 +34,6 @@ from skconvgp.processes import (
     NOT_KEPT,
     LabelModel,
     NoisyModel,
-    Stage,
     Steps,
     Variational,
     plan_patches,
@@ -77,10 +76,8 @@ def plan_patch_fit(
     if noisy:
         require_added_noise(repr(noisy[0].likelihood), used.noise)
         require_two_levels(noisy, problem)
-    learned, before = Learned(basis, choices, variational), list[Stage]()
-    if is_outline:
-        before = stages_of_search(settings, problem, learned)
-    else:
+    learned = Learned(basis, choices, variational)
+    if not is_outline:
         learned = learn_patches(settings, problem, learned, used)
     variance = _variance_of(settings, variational)
     plan = plan_patches(
@@ -94,10 +91,12 @@ def plan_patch_fit(
         root=learned.root,
         is_outline=is_outline,
     )
-    if not is_outline:
-        warn_of_blindness(learned.basis.kernel, basis.images())
-    search = learned.result
-    return PlannedFit(data, plan, resources, reason, search, before=tuple(before))
+    if is_outline:
+        r = plan.basis.n_samples
+        before = stages_of_search(settings, problem, learned, r)
+        return PlannedFit(data, plan, resources, reason, before=tuple(before))
+    warn_of_blindness(learned.basis.kernel, basis.images())
+    return PlannedFit(data, plan, resources, reason, learned.result)
 
 
 def require_targets(model: LabelModel) -> NoisyModel:

@@ -54,7 +54,8 @@ class TermStart(NamedTuple):
         if not self.learns_patches:
             return self.patches
         scale = float(self.patches.std(correction=0)) or 1.0
-        return self.patches + scale * change.reshape(self.patches.shape)
+        moves = change.to(self.patches).reshape(self.patches.shape)
+        return self.patches + scale * moves
 
 
 @dataclass(frozen=True)
