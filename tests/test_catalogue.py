@@ -24,7 +24,8 @@ WHOLE = """
     meinel-cifar10 meinel-parameters meinel-completed
     binkhalid-f3.8 binkhalid-f3.12 binkhalid-f3.14 binkhalid-f3.16 binkhalid-3.3
     binkhalid-3.4 binkhalid-f4.1 binkhalid-f4.6 binkhalid-f5.1
-    vanderwilk-mnist vanderwilk-rectangles vanderwilk-0-1 vanderwilk-cifar10
+    vanderwilk-mnist vanderwilk-bound vanderwilk-rectangles
+    vanderwilk-rectangles-bound vanderwilk-0-1 vanderwilk-cifar10
     kozyrskiy-3.3 kozyrskiy-3.6 kozyrskiy-4.2 kozyrskiy-4.4 kozyrskiy-5.2 kozyrskiy-f5.3
     kozyrskiy-6.1 kozyrskiy-6.3 kozyrskiy-6.5
     kozyrskiy-f3.6 kozyrskiy-f4.1 kozyrskiy-f4.3 kozyrskiy-f6.1

@@ -47,6 +47,9 @@ from skconvgp.processes.basis._patch_features import Root, usual_root
 
 SOR = "sor"  # features alone
 NATURAL = "natural steps"  # a stage
+# Times that of the features of a batch, that of its derivatives and prior variances in a
+# step of the bound, about, over that of a step of other searches.
+OF_A_STEP = 4
 WITHOUT_OPTIMIZER = "loo"  # the criterion for weights and patches that are learned
 
 
@@ -101,7 +104,7 @@ def stages_of_search(
         n_batch = min(n, bound.batch_size)
         flops = k * (2.0 * n_features**3 + 8.0 * n_batch * n_features**2)
         return [
-            search_stage(bound.max_iter, n_batch, of_fit),
+            search_stage(bound.max_iter, OF_A_STEP * n_batch, of_fit),
             Stage(NATURAL, bound.max_iter * flops, FLOPS, is_told=False),
         ]
     n_learned = min(n, LEARNING_IMAGES)
@@ -117,7 +120,7 @@ def _by_bound(
 ) -> tuple[Learned, FlowResult]:
     """Return what is learned by the bound, from label regression on."""
     basis, terms = given.basis, terms_of(given.basis.kernel)
-    started = replace(basis, kernel=_with_weights(basis.kernel))
+    started = replace(basis, kernel=at_first_weights(basis.kernel))
     images = basis.images(basis.rows[first_of_each(basis.rows)])
     start = choose_inducing(terms, given.choices, images, resources.generator())
     fixed = tuple(
@@ -139,7 +142,7 @@ def _by_bound(
     return found, result
 
 
-def _with_weights(kernel: Kernel) -> Kernel:
+def at_first_weights(kernel: Kernel) -> Kernel:
     """Return a kernel whose learned weights are those at the start, 1."""
     kernel = kernel.replace()
     for term in terms_of(kernel):

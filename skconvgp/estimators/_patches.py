@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from skconvgp._protocols import VariationalLikelihood
@@ -10,6 +12,7 @@ from skconvgp.estimators._growing import NO_CLOSED_FORM
 from skconvgp.estimators._patch_learning import (
     SOR,
     Learned,
+    at_first_weights,
     learn_patches,
     stages_of_search,
 )
@@ -77,7 +80,11 @@ def plan_patch_fit(
         require_added_noise(repr(noisy[0].likelihood), used.noise)
         require_two_levels(noisy, problem)
     learned = Learned(basis, choices, variational)
-    if not is_outline:
+    if is_outline:
+        first = replace(basis, kernel=at_first_weights(basis.kernel))
+        stages = partial(stages_of_search, settings, problem, learned)
+        learned = learned._replace(basis=first)
+    else:
         learned = learn_patches(settings, problem, learned, used)
     variance = _variance_of(settings, variational)
     plan = plan_patches(
@@ -92,9 +99,8 @@ def plan_patch_fit(
         is_outline=is_outline,
     )
     if is_outline:
-        r = plan.basis.n_samples
-        before = stages_of_search(settings, problem, learned, r)
-        return PlannedFit(data, plan, resources, reason, before=tuple(before))
+        before = tuple(stages(plan.basis.n_samples))
+        return PlannedFit(data, plan, resources, reason, before=before)
     warn_of_blindness(learned.basis.kernel, basis.images())
     return PlannedFit(data, plan, resources, reason, learned.result)
 

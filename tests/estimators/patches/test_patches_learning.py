@@ -244,3 +244,18 @@ def test_other_estimators_say_who_learns_weights():
     X = images(10)
     with pytest.raises(ValueError, match="PatchGPClassifier and PatchGPRegressor"):
         ConvNetGPRegressor(kernel(weights="learned")).fit(X, centre_only(X))
+
+
+@pytest.mark.parametrize("optimizer", [None, "loo", "elbo"])
+def test_what_learns_weights_and_patches_is_planned(optimizer):
+    gp = PatchGPClassifier(
+        kernel(weights="learned"),
+        n_inducing=8,
+        inducing="learned",
+        likelihood="softmax",
+        optimizer=optimizer,
+    )
+    plan = gp.plan(images(40), np.arange(40) % 3)
+    stages = {stage.name: stage for stage in plan.stages}
+    assert ("natural steps" in stages) == (optimizer == "elbo")
+    assert stages["search"].seconds > 0.0
