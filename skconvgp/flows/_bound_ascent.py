@@ -227,14 +227,14 @@ class Ascent:
         """Take a step; return the expected log likelihood before it, for each image."""
         state, at = self.state, self.latents(batch)
         if index >= self._n_held:
-            self._move_(self.slope(at) / len(batch))
+            self._move_(self.slope(at) / len(batch), self._first_rate(len(batch)))
         scale = len(self.problem.rows) / len(batch)
         state.posterior.step_(
             at.features,
             at.mean,
             at.root * at.sites.gradient * scale,
             at.root.square() * at.sites.curvature.clamp(min=0.0) * scale,
-            rate=self._rate(index, len(batch), at.features.shape[1]),
+            rate=self._rate(index, len(batch)),
         )
         return float(at.sites.log_prob.mean())
 
@@ -295,20 +295,26 @@ class Ascent:
         root = (amplitude / self.unit).sqrt()
         return observed, root.to(self.state.posterior.shift)
 
-    def _rate(self, index: int, n_batch: int, n_features: int) -> float:
+    def _first_rate(self, n_batch: int) -> float:
+        """Return the rate of the posterior at the beginning."""
+        rate = min(
+            FASTEST, n_batch / (REMEMBERED * self.state.posterior.shift.shape[1])
+        )
+        return max(ALONE * n_batch / len(self.problem.rows), rate)
+
+    def _rate(self, index: int, n_batch: int) -> float:
         """Return the rate of the posterior at a step."""
         n_steps, n_held = self.search.bound.max_iter, self._n_held
-        first = min(FASTEST, n_batch / (REMEMBERED * n_features))
-        first = max(ALONE * n_batch / len(self.problem.rows), first)
         share = max(0.0, (index - n_held) / (n_steps - n_held))
-        return first * (1.0 - (1.0 - LAST_RATE) * share)
+        return self._first_rate(n_batch) * (1.0 - (1.0 - LAST_RATE) * share)
 
-    def _move_(self, by_theta: FloatArray) -> None:
-        """Move parameters up a slope (p + 1,) of the bound."""
+    def _move_(self, by_theta: FloatArray, first_rate: float) -> None:
+        """Move parameters up a slope (p + 1,), as far as the posterior can follow."""
         state, parameters = self.state, self.parameters
         n_steps, n_held = self.search.bound.max_iter, self._n_held
         share = (state.index - n_held) / (n_steps - n_held)
         rate = self.search.bound.learning_rate * min(1.0, share / RISE)
+        rate *= min(1.0, first_rate / FASTEST)
         rate *= (1.0 + math.cos(math.pi * share)) / 2.0
         lengths = np.full(len(by_theta), rate)
         n_patches = sum(start.n_values for start in parameters.starts)

@@ -34,7 +34,9 @@ class VariationalBound(Part):
         Largest length of a step, in the logarithm of a hyperparameter, and in weights
         of positions. That of values of inducing patches is three tenths of it, in their
         standard deviations. All of them move at once and the posterior has to follow:
-        a rate that is too large lowers the bound at first.
+        a rate that is too large lowers the bound at first. If the posterior moves at
+        less than the rate 0.1, because a batch has fewer images than features, steps
+        are shorter in proportion.
     cache_dir : None, str or path, default=None
         Folder that keeps the state of the search, a file for each set of images,
         targets and settings. A `fit` that was stopped goes on there. Another call with
