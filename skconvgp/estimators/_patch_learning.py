@@ -47,8 +47,8 @@ from skconvgp.processes.basis._patch_features import Root, usual_root
 
 SOR = "sor"  # features alone
 NATURAL = "natural steps"  # a stage
-# Times that of the features of a batch, that of its derivatives and prior variances in a
-# step of the bound, about, over that of a step of other searches.
+# The time for an image of a step of the bound, about, over that of other searches:
+# derivatives of features, and prior variances.
 OF_A_STEP = 4
 WITHOUT_OPTIMIZER = "loo"  # the criterion for weights and patches that are learned
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -24,12 +23,12 @@ from skconvgp._typing import FloatArray
 from skconvgp.engine import read_tile, to_numpy, write_tile
 from skconvgp.flows._bound_latents import BoundLatents
 from skconvgp.flows._bound_state import BoundState
+from skconvgp.flows._bound_task import BoundTask, LearnedBound
 from skconvgp.flows._descent import Moments
 from skconvgp.flows._history import FlowResult
-from skconvgp.flows._patch_parameters import LearnedPatches, PatchParameters, starts_of
+from skconvgp.flows._patch_parameters import PatchParameters, starts_of
 from skconvgp.flows._patch_task import PatchPoint, images_at_once
 from skconvgp.flows._search import ALL_DONE, STOPPED
-from skconvgp.flows._variational_bound import VariationalBound
 from skconvgp.linalg import smooth_root
 from skconvgp.processes import (
     KernelBasis,
@@ -40,7 +39,6 @@ from skconvgp.processes import (
     Process,
     Run,
     TermChoice,
-    Variational,
     start_posterior,
 )
 
@@ -58,27 +56,6 @@ CHECK_EVERY = 50  # steps between two divergences
 # amplitude may be so large that what features leave out hides all labels.
 START_SCALES = tuple(10.0**i for i in range(-12, 1))
 SAVE_EVERY = 60.0  # seconds between two files of the state
-
-
-@dataclass(frozen=True)
-class LearnedBound:
-    """What a search by the bound has learned."""
-
-    patches: LearnedPatches
-    posterior: LearnedPosterior
-
-
-@dataclass(frozen=True)
-class BoundTask:
-    """How a patch process is learned by the bound."""
-
-    bound: VariationalBound
-    variational: Variational  # likelihood of labels, or none for targets
-    noise: float | None  # of targets, relative; None learns it, too
-    learns_kernel: bool
-    folder: Path | None  # of the state
-    # Called with each step; returns whether to stop.
-    watch: Callable[[Step], bool] = field(repr=False)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ import torch
 
 from skconvgp._tensors import permutation
 from skconvgp.engine import Placement, compute_at
-from skconvgp.flows._bound_ascent import Ascent, BoundTask, LearnedBound
+from skconvgp.flows._bound_ascent import Ascent
+from skconvgp.flows._bound_task import BoundTask, LearnedBound
 from skconvgp.flows._history import FlowResult
 from skconvgp.processes import KernelBasis, Problem, Process, Resources, TermChoice
 
