@@ -27,7 +27,7 @@ MOST_FUNCTIONS_OF_ESTIMATORS = 20  # functions with one as a parameter
 MOST_STORED_FROM_OUTSIDE = 0  # attributes of estimators
 MOST_PRIVATE_FROM_OUTSIDE = 2  # uses of attributes of estimators
 MOST_FILES_RUN = {"estimators": 26, "processes": 6}  # before the first tile
-MOST_CALLS = 895  # of named functions of the package before it
+MOST_CALLS = 849  # of named functions of the package before it
 MOST_NETWORKS_BUILT = 1  # before it
 MOST_HIDDEN_IMPORTS = 0  # under TYPE_CHECKING, below `display`
 MOST_ASSERTS = 19  # in processes
@@ -193,6 +193,8 @@ def calls_before_the_first_tile():
         (name_of(Path(file)), function)
         for file, function in calls
         if file.startswith(f"{PACKAGE}/")
+        # It reads as many files as the machine has nested groups of processes.
+        and not file.endswith("_host_memory.py")
     ]
 
 
