@@ -79,6 +79,7 @@ def plan_patch_fit(
     if noisy:
         require_added_noise(repr(noisy[0].likelihood), used.noise)
         require_two_levels(noisy, problem)
+    variance = _variance_of(settings, variational)
     learned = Learned(basis, choices, variational)
     if is_outline:
         first = replace(basis, kernel=at_first_weights(basis.kernel))
@@ -86,7 +87,6 @@ def plan_patch_fit(
         learned = learned._replace(basis=first)
     else:
         learned = learn_patches(settings, problem, learned, used)
-    variance = _variance_of(settings, variational)
     plan = plan_patches(
         learned.basis,
         used,

@@ -49,6 +49,7 @@ from skconvgp.flows import (
     FlowResult,
     GradientDescent,
     Rho,
+    VariationalBound,
 )
 from skconvgp.flows._field import WarpStep
 from skconvgp.kernels._feature_maps import FEATURE_MAPS
@@ -137,7 +138,7 @@ _CLASSES += [ConvNetGPClassifier, ConvNetGPRegressor, FitReport]
 _CLASSES += [PatchGPClassifier, PatchGPRegressor]
 _CLASSES += [ImageClassifier, ImageRegressor, TransformedView]
 _CLASSES += [KernelFlowsClassifier, KernelFlowsRegressor, FlowResult, Rho]
-_CLASSES += [Adam, BayesianOptimization, GradientDescent, LBFGS]
+_CLASSES += [Adam, BayesianOptimization, GradientDescent, LBFGS, VariationalBound]
 _CLASSES += [KernelEnsembleClassifier, KernelFlowsWarp, WarpStep]
 _CLASSES += [BayesianNetworkClassifier, BayesianNetworkRegressor, NetworkReport]
 _CLASSES += [networks.LayeredNetwork, BinaryEncoder, CodeHead]
