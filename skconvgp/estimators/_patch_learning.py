@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple, cast
 
+from skconvgp._settings import is_int
+from skconvgp.engine import rows_to_tensor
 from skconvgp.estimators._searches import (
     require_free,
     require_plain,
@@ -124,7 +126,7 @@ def _by_bound(
     images = basis.images(basis.rows[first_of_each(basis.rows)])
     start = choose_inducing(terms, given.choices, images, resources.generator())
     fixed = tuple(
-        choice._replace(inducing=term.patches)
+        choice._replace(inducing=rows_to_tensor(term.patches))
         for choice, term in zip(given.choices, start.terms, strict=True)
     )
     plan = plan_patches(started, used, SOR, fixed, resources, root=smooth_root)
@@ -140,6 +142,21 @@ def _by_bound(
         root=smooth_root,
     )
     return found, result
+
+
+def require_bound(settings: GPSettings, bound: VariationalBound) -> None:
+    """Raise if settings do not go with learning by the bound."""
+    has_folder = bound.cache_dir is not None
+    if has_folder and not is_int(settings["random_state"], least=0):
+        raise ValueError(
+            f"{bound!r} finds the state in `cache_dir` again if the seed is the same: "
+            f"use an int >= 0 as `random_state`, got {settings['random_state']!r}."
+        )
+    if settings["variance"] == SOR:
+        raise ValueError(
+            "variance='sor' leaves out what the bound counts, the variance that "
+            "features do not explain: use variance='auto' with optimizer='elbo'."
+        )
 
 
 def at_first_weights(kernel: Kernel) -> Kernel:
@@ -177,6 +194,7 @@ def _search(
     features = Stage(FEATURES, n, IMAGES)
     known = None if isinstance(noise, str) else max(noise, LEAST_NOISE)
     if isinstance(choice, VariationalBound):
+        require_bound(settings, choice)
         n_outputs = problem.targets.shape[1]
         usual = Variational(None, Steps(1, 1, None, 0.0), n_outputs, is_profiled=True)
         folder = as_folder(choice.cache_dir)

@@ -76,6 +76,12 @@ def plan_patch_fit(
     used, reason = settings.for_problem(
         problem, samples.training, has_labels=bool(noisy)
     )
+    if noisy and learns_by_bound(settings):
+        raise ValueError(
+            f"optimizer='elbo' has no bound for {noisy[0].likelihood!r}: use "
+            "likelihood='softmax', 'robustmax', 'bernoulli' or 'gaussian', or "
+            "optimizer='loo'."
+        )
     if noisy:
         require_added_noise(repr(noisy[0].likelihood), used.noise)
         require_two_levels(noisy, problem)
@@ -122,8 +128,12 @@ def _variance_of(settings: GPSettings, variational: Variational | None) -> str:
     if word != AUTO:
         return word
     models_labels = variational is not None and variational.likelihood is not None
-    is_bound = isinstance(settings.read("optimizer", as_patch_choice), VariationalBound)
-    return SOR if models_labels and not is_bound else DTC
+    return SOR if models_labels and not learns_by_bound(settings) else DTC
+
+
+def learns_by_bound(settings: GPSettings) -> bool:
+    """Return whether the kernel is learned by the bound over all images."""
+    return isinstance(settings.read("optimizer", as_patch_choice), VariationalBound)
 
 
 def warn_of_first_batch(reason: str, wanted: object) -> None:

@@ -51,10 +51,8 @@ RISE = 0.05  # share of the steps after that, in which lengths rise from 0
 # one of many batches, and of a single one.
 REMEMBERED, FASTEST, ALONE = 10, 0.1, 0.5
 LAST_RATE = 0.1  # share of the rate of the posterior at the end
-CHECK_EVERY = 50  # steps between two divergences
-# Factors of the amplitude of label regression, of which the best one is the start. That
-# amplitude may be so large that what features leave out hides all labels.
-START_SCALES = tuple(10.0**i for i in range(-12, 1))
+FEW = 50  # steps whose mean is told of start and end
+DIVERGENCES = 60  # about so many are computed
 SAVE_EVERY = 60.0  # seconds between two files of the state
 
 
@@ -108,6 +106,7 @@ class Ascent:
             np.append(start, 0.0),
             Moments(1.0),
             start_posterior(collapsed, observed.start, device),
+            0.0,
             np.zeros((steps, 2 + len(labels))),
         )
         unit = collapsed.model.mean_diag
@@ -127,23 +126,6 @@ class Ascent:
             run,
         )
 
-    def start_at_best_scale(self, collapsed: Process, judges: Tensor) -> None:
-        """Begin with the amplitude that is best for some images, given by indices."""
-        state, n, best = self.state, len(self.problem.rows), math.inf
-        device, start = self.run.config.device, self.observed.start
-        point = self._point()
-        images = self._images(judges)
-        features, prior = point.features(images), point.variances(images)
-        chosen = state.posterior
-        for scale in START_SCALES:
-            state.posterior = start_posterior(collapsed, start, device, scale)
-            state.theta[-1] = math.log(scale)
-            at = self._latents_of(images, point, features, prior, judges)
-            value = self._divergence() / n - float(at.sites.log_prob.mean())
-            if value < best:
-                best, chosen, log = value, state.posterior, state.theta[-1]
-        state.posterior, state.theta[-1] = chosen, log
-
     def climb(self, generator: Generator) -> tuple[LearnedBound, FlowResult]:
         """Take all steps, from those on that a file has."""
         bound, state = self.search.bound, self.state
@@ -156,15 +138,15 @@ class Ascent:
             state.unpack(kept)
         begun = saved = time.perf_counter()
         before = state.trace[state.index - 1, 1] if state.index else 0.0
-        divergence, stops = math.nan, False
+        stops, every = False, max(1, bound.max_iter // DIVERGENCES)
         while state.index < bound.max_iter and not stops:
             index = state.index
             epoch, place = divmod(index, n_batches)
             order = permutation(n, torch.Generator().manual_seed(seed + epoch))
             batch = order.tensor_split(n_batches)[place]
-            if index % CHECK_EVERY == 0 or math.isnan(divergence):
-                divergence = self._divergence()
-            value = divergence / n - self._step_(batch, index)
+            if index % every == 0 or index == bound.max_iter - 1:
+                state.divergence = self.divergence()
+            value = state.divergence / n - self._step_(batch, index)
             now = time.perf_counter()
             theta = state.theta[: len(self.labels)].copy()
             state.trace[index] = value, before + now - begun, *theta
@@ -180,22 +162,24 @@ class Ascent:
         """Return the file of the state, by everything that the steps depend on."""
         if self.search.folder is None:
             return None
-        parameters = self.parameters
-        starts = [(one.n_locations, one.learns_patches) for one in parameters.starts]
+        parameters, start = self.parameters, self.observed.start
         parts = (
             version("skconvgp"),
             repr(parameters.kernel),
             repr(replace(self.search.bound, cache_dir=None)),
-            repr(self.search.variational.likelihood),
+            repr(self.search.variational),
+            [(one.n_locations, one.learns_patches) for one in parameters.starts],
             [to_numpy(one.patches) for one in parameters.starts],
-            starts,
-            (parameters.learns_noise, parameters.learns_kernel, seed),
+            (parameters.noise, parameters.learns_noise, parameters.learns_kernel),
+            (self.unit, to_numpy(start.amplitude), start.noise, self.bounds),
+            (parameters.image_shape, str(self.dtype), seed),
+            to_numpy(self.state.packed()),
             self.problem.rows,
             self.problem.targets,
         )
         return self.search.folder / f"bound-{joblib.hash(parts)}"
 
-    def _divergence(self) -> float:
+    def divergence(self) -> float:
         """Return the divergence of the posterior from the prior."""
         each = [one.divergence() for one in self.state.posterior.coefficients()]
         return float(torch.stack(each).sum())
@@ -222,21 +206,21 @@ class Ascent:
 
     def latents(self, batch: Tensor) -> BoundLatents:
         """Return the latent functions of a batch, given its indices (b,)."""
-        images, point = self._images(batch), self._point()
+        images, point = self.images(batch), self.point()
         features, prior = point.features(images), point.variances(images)
-        return self._latents_of(images, point, features, prior, batch)
+        return self.latents_of(images, point, features, prior, batch)
 
-    def _images(self, batch: Tensor) -> Tensor:
+    def images(self, batch: Tensor) -> Tensor:
         """Return the images (b, c, h, w) at indices (b,)."""
         rows = self.problem.rows[to_numpy(batch)]
         return self.basis.images(rows).to(self.run.config.device, self.dtype)
 
-    def _point(self) -> PatchPoint:
+    def point(self) -> PatchPoint:
         """Return features and variances at the present parameters."""
         theta, backend = self.state.theta[:-1], self.run.backend
         return PatchPoint.at(self.parameters, theta, self.run, self.n_images, backend)
 
-    def _latents_of(
+    def latents_of(
         self,
         images: Tensor,
         point: PatchPoint,
@@ -293,10 +277,10 @@ class Ascent:
         rate = self.search.bound.learning_rate * min(1.0, share / RISE)
         rate *= min(1.0, first_rate / FASTEST)
         rate *= (1.0 + math.cos(math.pi * share)) / 2.0
-        lengths = np.full(len(by_theta), rate)
+        rates = np.full(len(by_theta), rate)
         n_patches = sum(start.n_values for start in parameters.starts)
-        lengths[len(lengths) - 1 - n_patches : -1] *= PATCH_SHARE
-        state.theta = state.theta - lengths * state.moments.move(-by_theta)
+        rates[len(rates) - 1 - n_patches : -1] *= PATCH_SHARE
+        state.theta = state.theta - rates * state.moments.move(-by_theta)
         state.theta[:-1] = state.theta[:-1].clip(*self.bounds.T)
 
     def _learned(self) -> LearnedBound:
@@ -316,7 +300,7 @@ class Ascent:
         """Return the trace of the search, which began at `start`."""
         state, p, n = self.state, len(self.labels), self.state.index
         values, seconds, *logs = state.trace[:n].T
-        few = max(1, min(CHECK_EVERY, n // 5))  # batches differ
+        few = max(1, min(FEW, n // 5))  # batches differ
         return FlowResult(
             theta=state.theta[:p],
             labels=self.labels,

@@ -23,6 +23,7 @@ class BoundState:
     theta: FloatArray  # (p + 1,), parameters, then the logarithm of the amplitude
     moments: Moments  # of Adam
     posterior: NaturalPosterior
+    divergence: float  # of the posterior from the prior, some steps ago
     # (steps, 2 + q): minus the bound for each image, seconds since the beginning, and q
     # logarithms with labels.
     trace: FloatArray
@@ -32,7 +33,7 @@ class BoundState:
         p, adam = len(self.theta), self.moments
         mean, square = (np.broadcast_to(m, p) for m in (adam.mean, adam.square))
         parts: list[FloatArray] = [
-            np.array([self.index, self.moments.count], dtype=np.float64),
+            np.array([self.index, adam.count, self.divergence]),
             self.theta,
             mean,
             square,
@@ -46,9 +47,9 @@ class BoundState:
         """Take the numbers from a vector."""
         p, like = len(self.theta), self.posterior
         large = like.precision.numel(), like.shift.numel()
-        sizes = [2, p, p, p, self.trace.size, *large]
+        sizes = [3, p, p, p, self.trace.size, *large]
         counts, *parts = torch.split(packed, sizes)
-        self.index = int(counts[0])
+        self.index, self.divergence = int(counts[0]), float(counts[2])
         self.theta, mean, square, trace = (to_numpy(one).copy() for one in parts[:4])
         self.trace = trace.reshape(self.trace.shape)
         self.moments = replace(

@@ -181,7 +181,7 @@ class PatchParameters:
         return LearnedPatches(
             self.kernel_with(to_numpy(self.logs_at(theta)), weights),
             tuple(
-                choice._replace(inducing=to_numpy(patches))
+                choice._replace(inducing=patches.detach())
                 for choice, patches in zip(choices, self.patches_at(theta), strict=True)
             ),
         )

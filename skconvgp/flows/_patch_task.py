@@ -81,13 +81,15 @@ class PatchPoint:
     def slope(self, images: Tensor, by_features: Tensor) -> Tensor:
         """Return derivatives (p,) through features, given those by them (n, r)."""
         factors = self._leaves()
+        # Compiled code has no derivatives of some base kernels.
+        backend = "torch" if self.backend == "torch" else "auto"
         pairs = zip(
             torch.split(images, self.n_images),
             torch.split(by_features, self.n_images),
             strict=True,
         )
         jobs: Any = (
-            partial(_pull_features, i, self._given, factors, *pair, self.backend)
+            partial(_pull_features, i, self._given, factors, *pair, backend)
             for i, pair in enumerate(pairs)
         )
         total, *by_factors = (

@@ -72,6 +72,11 @@ class NaturalPosterior:
         precision.diagonal(dim1=1, dim2=2).add_(1.0)
         return cls(precision, (precision @ mean.mT[:, :, None])[:, :, 0])
 
+    def copied_to(self, device: torch.device) -> NaturalPosterior:
+        """Return a copy, which steps change apart from this one."""
+        parts = self.precision, self.shift
+        return NaturalPosterior(*(one.to(device, copy=True) for one in parts))
+
     def coefficients(self) -> Iterator[Coefficients]:
         """Yield the posteriors of the latent functions, one after the other."""
         for precision, shift in zip(self.precision, self.shift, strict=True):

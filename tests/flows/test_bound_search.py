@@ -1,18 +1,27 @@
 """BoundSearch: slopes by central differences, and the bound in closed form."""
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from sklearn.exceptions import ConvergenceWarning
 
 import skconvgp.flows._bound_ascent as module
-from skconvgp import PatchGPClassifier, PatchGPRegressor
+from skconvgp import (
+    ConvNetGPClassifier,
+    KernelFlowsClassifier,
+    PatchGPClassifier,
+    PatchGPRegressor,
+)
 from skconvgp.datasets import make_rectangles
 from skconvgp.flows import LBFGS, VariationalBound
 from skconvgp.flows._bound_ascent import Ascent
+from skconvgp.flows._patch_parameters import PatchParameters
 from skconvgp.kernels import FlipAverage, PatchKernel, matern, rbf
 from skconvgp.likelihoods import RobustMax
+from skconvgp.processes import Variational
 from tests.helpers.estimators import digits
 
 STEP = 1e-5
@@ -40,10 +49,11 @@ def few(n=40):
 
 
 def classifier(kernel, likelihood="robustmax", **settings):
+    settings = {"likelihood": likelihood} | settings
     bound = VariationalBound(max_iter=20, batch_size=20)
     usual = {"n_inducing": 6, "inducing": "learned", "optimizer": bound}
     usual |= {"random_state": 0, "dtype": "float64", "max_iter": 9, "tol": 1e6}
-    return PatchGPClassifier(kernel, likelihood=likelihood, **(usual | settings))
+    return PatchGPClassifier(kernel, **(usual | settings))
 
 
 def caught(monkeypatch, estimator, X, y):
@@ -248,11 +258,129 @@ def test_weights_of_rectangles_find_their_edges():
     assert gp.score(new, truth) > 0.985
 
 
+def colors(n=40):
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(n, 3, 6, 6)) + np.arange(3)[:, None, None]
+    return X, np.arange(n) % 2
+
+
+@pytest.mark.parametrize("optimizer", ["bound", "loo"])
+def test_patches_of_color_are_normalized_once(optimizer, monkeypatch):
+    X, y = colors()
+    found = []
+
+    def keep(parameters, theta, choices):
+        learned = own(parameters, theta, choices)
+        found.extend(one.inducing.numpy() for one in learned.choices)
+        return learned
+
+    own = PatchParameters.learned
+    monkeypatch.setattr(PatchParameters, "learned", keep)
+    kernel = PatchKernel(patch_size=3, location_lengthscale=None)
+    bound = VariationalBound(max_iter=60, batch_size=len(X))
+    gp = classifier(
+        kernel,
+        "softmax",
+        optimizer=bound if optimizer == "bound" else LBFGS(max_iter=2),
+        variance="dtc",
+        max_iter=20,
+        tol=1e-9,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        gp.fit(X, y)
+    np.testing.assert_array_equal(gp.inducing_patches_, found[0])
+    if optimizer == "bound":  # the fit goes on from the bound that was reached
+        end = -gp.optimizer_result_.rho_trace[-1]
+        assert end - 1e-3 < gp.elbo() / len(X) < end + 0.2
+
+
+def test_the_trace_has_the_bound(monkeypatch):
+    X, y = few()
+    bound = VariationalBound(max_iter=8, batch_size=len(X))
+    gp = classifier(WEIGHTED, "bernoulli", optimizer=bound)
+    ascent = caught(monkeypatch, gp, X, y < 1)
+    values, step, n = [], Ascent._step_, len(ascent.problem.rows)
+
+    def watched(ascent, batch, index):
+        at = ascent.latents(batch)
+        values.append(ascent.divergence() / n - float(at.sites.log_prob.mean()))
+        return step(ascent, batch, index)
+
+    monkeypatch.setattr(Ascent, "_step_", watched)
+    _, result = ascent.climb(torch.Generator())
+    np.testing.assert_allclose(result.rho_trace, values, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"noise_variance": 0.5},
+        {"random_state": 1},
+        {"n_inducing": 5},
+        {"likelihood": "softmax"},
+        {"kernel": WEIGHTED.replace(base__lengthscale=5.0)},
+        {"inducing": "kmeans"},
+        {"dtype": "float32"},
+    ],
+    ids=lambda other: next(iter(other)),
+)
+def test_a_state_is_of_the_same_settings(other, tmp_path):
+    X, y = few()
+    bound = VariationalBound(max_iter=6, batch_size=20)
+    first = classifier(WEIGHTED, optimizer=replace(bound, cache_dir=tmp_path))
+    first.fit(X, y)
+    apart = first.set_params(**other).fit(X, y).predict_proba(X)
+    fresh = first.set_params(optimizer=bound).fit(X, y).predict_proba(X)
+    np.testing.assert_array_equal(apart, fresh)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_fit_leaves_the_learned_posterior(monkeypatch):
+    X, y = few()
+    found, own = [], Variational.fit
+
+    def twice(variational, problem, collapsed, record, run, generator):
+        given = problem, collapsed, record, run
+        state = generator.get_state()
+        for _ in range(2):
+            generator.set_state(state)
+            found.append(own(variational, *given, generator))
+        return found[-1]
+
+    monkeypatch.setattr(Variational, "fit", twice)
+    classifier(WEIGHTED).fit(X, y)
+    one, two = (process.bound for process, _ in found)
+    assert one == two
+
+
+def test_noise_of_targets_begins_at_its_best():
+    X, y = few()
+    bound = VariationalBound(max_iter=5, batch_size=len(X))
+    gp = PatchGPRegressor(WEIGHTED, n_inducing=6, optimizer=bound, random_state=0)
+    result = gp.fit(X, y).optimizer_result_
+    # At the noise that leave-one-out chooses, what features leave out costs far more.
+    assert result.start_rho < 5.0
+    assert result.values["noise_variance"] > 3.0 * gp.noise_variance_
+
+
+def test_fused_responses_of_matern_have_slopes():
+    X, y = few()
+    bound = VariationalBound(max_iter=4, batch_size=20)
+    settings = {"optimizer": bound, "dtype": "float32", "random_state": 0}
+    torch_alone = classifier(PLACES, backend="torch", **settings).fit(X, y)
+    auto = classifier(PLACES, backend="auto", **settings).fit(X, y)
+    np.testing.assert_allclose(
+        torch_alone.predict_proba(X), auto.predict_proba(X), atol=0.02
+    )
+
+
 WRONG = {
     "steps": (VariationalBound(max_iter=0), "'max_iter' parameter"),
     "batch": (VariationalBound(batch_size=1.5), "'batch_size' parameter"),
     "rate": (VariationalBound(learning_rate=-1.0), "'learning_rate' parameter"),
     "folder": (VariationalBound(cache_dir=3), "'cache_dir' parameter"),
+    "no folder": (VariationalBound(cache_dir=""), "'cache_dir' parameter"),
 }
 
 
@@ -261,6 +389,31 @@ def test_wrong_settings_are_refused(name):
     bound, message = WRONG[name]
     with pytest.raises(ValueError, match=message):
         classifier(WEIGHTED, optimizer=bound).fit(*few())
+
+
+TOGETHER = {
+    "seed": (
+        {"optimizer": VariationalBound(cache_dir="x"), "random_state": None},
+        "an int >= 0 as `random_state`",
+    ),
+    "variance": ({"variance": "sor"}, "variance='auto'"),
+    "counts": ({"likelihood": "dirichlet"}, "no bound for"),
+}
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_settings_that_do_not_go_together(name):
+    settings, message = TOGETHER[name]
+    with pytest.raises(ValueError, match=message):
+        classifier(WEIGHTED, **settings).fit(*few())
+
+
+def test_other_estimators_say_who_takes_it():
+    message = "VariationalBound is for PatchGPClassifier"
+    with pytest.raises(ValueError, match=message):
+        ConvNetGPClassifier(rbf(), optimizer=VariationalBound()).fit(*few())
+    with pytest.raises(ValueError, match=message):
+        KernelFlowsClassifier(rbf(), optimizer=VariationalBound()).fit(*few())
 
 
 def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path):

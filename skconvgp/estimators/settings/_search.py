@@ -68,7 +68,8 @@ def as_choice(
         return Choice(optimizer, kinds[optimizer], search, is_usual=True)
     if isinstance(optimizer, type) or not isinstance(optimizer, Optimizer):
         words = ", ".join(map(repr, kinds))
-        raise UnfitError(f"None, {words} or an optimiser of skconvgp.flows")
+        own = _of_patches(optimizer)
+        raise UnfitError(f"None, {words} or an optimiser of skconvgp.flows{own}")
     search = copy.deepcopy(optimizer)
     return Choice("evidence", kinds["evidence"], search, is_usual=False)
 
@@ -108,8 +109,16 @@ def as_optimizer(optimizer: object) -> Optimizer:
     if optimizer is None:
         return Adam()
     if isinstance(optimizer, type) or not isinstance(optimizer, Optimizer):
-        raise UnfitError("None or an optimiser of skconvgp.flows")
+        own = _of_patches(optimizer)
+        raise UnfitError(f"None or an optimiser of skconvgp.flows{own}")
     return copy.deepcopy(optimizer)
+
+
+def _of_patches(optimizer: object) -> str:
+    """Return which estimators take an optimiser, if it is one of patches alone."""
+    if not isinstance(optimizer, VariationalBound):
+        return ""
+    return "; VariationalBound is for PatchGPClassifier and PatchGPRegressor"
 
 
 def as_batch_size(size: object, n: int, usual: int) -> int:

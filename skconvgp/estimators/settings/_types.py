@@ -23,6 +23,7 @@ from skconvgp._protocols import (
     VariationalLikelihood,
 )
 from skconvgp.completion import CoarseKernel, SubsetOfData
+from skconvgp.flows import VariationalBound
 from skconvgp.kernels import Kernel
 
 __all__ = [
@@ -100,7 +101,9 @@ SolveDtype: TypeAlias = Literal["float32", "float64"]
 Budget: TypeAlias = AnyNumber | str | None
 CacheFolder: TypeAlias = str | PathLike[str] | None
 OptimizerOrWord: TypeAlias = Literal["evidence", "loo"] | Optimizer | None
-PatchOptimizer: TypeAlias = Literal["evidence", "loo", "elbo"] | Optimizer | None
+PatchOptimizer: TypeAlias = (
+    Literal["evidence", "loo", "elbo"] | Optimizer | VariationalBound | None
+)
 SolverOrWord: TypeAlias = Literal["auto", "cholesky", "cg", "lsqr"] | Solver[Any]
 Strategy: TypeAlias = (
     Completion | Expansion | SubsetOfData | CoarseKernel | Localization | None

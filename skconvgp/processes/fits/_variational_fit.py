@@ -127,7 +127,7 @@ class Variational:
             unit = collapsed.model.mean_diag
             amplitude = learned.amplitude * unit
             observed = observed.at(amplitude, observed.start.noise)
-            posterior = learned.posterior
+            posterior = learned.posterior.copied_to(device)
         ascent = _Ascent.of(problem, collapsed, observed, posterior, run)
         n_epochs, facts = ascent.climb(self.steps, generator, run)
         process = ascent.finished(collapsed, self.steps, run)
