@@ -44,8 +44,8 @@ class Case(NamedTuple):
 
 TABLE = ("invariant", "rbf", "weighted", "weighted + rbf")
 CASES = {
-    ("rectangles", 1200): Case(16, 3, "bernoulli", 2000, TABLE[:3]),
-    ("mnist", 5000): Case(128, 5, "robustmax", 1000, TABLE),
+    ("rectangles", 1200): Case(16, 3, "bernoulli", 600, TABLE[:3]),
+    ("mnist", 5000): Case(128, 5, "robustmax", 400, TABLE),
     ("mnist", 60_000): Case(750, 5, "robustmax", 10_000, TABLE),
 }
 # Error in percent and log loss of the source, of all images.

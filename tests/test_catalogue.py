@@ -32,7 +32,11 @@ WHOLE = """
     garriga-alonso rahaman
 """
 # Figures without rows: the number of those of an entry.
-NOT_MEASURED = {"vanderwilk-cifar10": 1}
+NOT_MEASURED = {
+    "vanderwilk-bound": 8,
+    "vanderwilk-rectangles-bound": 4,
+    "vanderwilk-cifar10": 1,
+}
 NO_GPU = ("small", "garriga-alonso")
 FILE = {"part": [{"name": "a", "n": 1, "x": {"y": [2.0, 4.0]}, "s": 3.0}]}
 TOLD = {"what": "x", "reported": 4.0, "rows": "part", "value": "x.y.1", "near": 0.0}

@@ -100,7 +100,9 @@ def _starts(
             yield theta, start_posterior(collapsed, first, device, scale)
     elif parameters.learns_noise:
         precision = posterior.precision
-        identity = torch.eye(precision.shape[1]).to(precision)
+        identity = torch.eye(
+            precision.shape[1], dtype=precision.dtype, device=precision.device
+        )
         for factor in (1.0 / scale for scale in START_SCALES):
             theta = given.copy()
             theta[place] = min(given[place] + math.log(factor), ascent.bounds[place, 1])
