@@ -36,7 +36,7 @@ def words_of(given):
         (_types.Dtype, ("auto", *_checks.DTYPES)),
         (_types.SolveDtype, _checks.DTYPES),
         (_types.OptimizerOrWord, _search.KINDS),
-        (_types.PatchOptimizer, _search.PATCH_KINDS),
+        (_types.PatchOptimizer, (*_search.PATCH_KINDS, _search.BOUND)),
         (_types.NystromVariance, _nystrom.VARIANCES),
         (_types.PatchVariance, _patches.VARIANCES),
         (
