@@ -319,7 +319,7 @@ def test_regressors_as_means_are_read_back(mean, further):
     gp = ConvNetGPRegressor(rbf(1.0), mean=mean).fit(X, X[:, 0])
     data = sio.dumps(gp)
     unknown = set(sio.get_untrusted_types(data=data)) - set(SKOPS_TRUSTED_TYPES)
-    assert sorted(unknown) == further
+    assert unknown <= set(further)  # older versions of skops trust trees themselves
     loaded = sio.loads(data, trusted=SKOPS_TRUSTED_TYPES + further)
     np.testing.assert_array_equal(loaded.predict(X + 0.1), gp.predict(X + 0.1))
 
