@@ -146,13 +146,14 @@ gp = PatchGPClassifier(
 for name, model in {"in closed form": plain, "by the bound": gp}.items():
     print(f"{name:14} accuracy {model.score(X_test, y_test):.3f}")
 
-fig, (trace, weights) = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
+fig, (trace, weights) = plt.subplots(1, 2, figsize=(8, 3.2))
 trace.semilogy(gp.optimizer_result_.rho_trace)
 trace.set(xlabel="step", ylabel="minus the bound for each image")
 side = 14 - 3 + 1
 shown = weights.imshow(gp.kernel_.weights.reshape(side, side), cmap="RdBu_r")
 weights.set(title="weights", xticks=[], yticks=[])
 fig.colorbar(shown, ax=weights)
+fig.tight_layout()
 plt.show()
 
 # %%
